@@ -1,0 +1,75 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'runcast'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'runcast' {
+            [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Stop the command this long after it started; 0 is never [default: never]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Stop the command this long after it started; 0 is never [default: never]')
+            [CompletionResult]::new('--idle-timeout', '--idle-timeout', [CompletionResultType]::ParameterName, 'Stop it when it has written nothing for this long; 0 is never [default: never]')
+            [CompletionResult]::new('-s', '-s', [CompletionResultType]::ParameterName, 'What stopping sends first, to every process of the run')
+            [CompletionResult]::new('--signal', '--signal', [CompletionResultType]::ParameterName, 'What stopping sends first, to every process of the run')
+            [CompletionResult]::new('-k', '-k', [CompletionResultType]::ParameterName, 'How long after that KILL follows; 0 is KILL at once [default: 2s]')
+            [CompletionResult]::new('--kill-after', '--kill-after', [CompletionResultType]::ParameterName, 'How long after that KILL follows; 0 is KILL at once [default: 2s]')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Set a resource limit of the command; repeatable, or several joined by commas')
+            [CompletionResult]::new('--rlimit', '--rlimit', [CompletionResultType]::ParameterName, 'Set a resource limit of the command; repeatable, or several joined by commas')
+            [CompletionResult]::new('--max-memory', '--max-memory', [CompletionResultType]::ParameterName, 'Kill the run when all its processes use more memory than this [default: none]')
+            [CompletionResult]::new('--output-limit', '--output-limit', [CompletionResultType]::ParameterName, 'Stop the run when it has written more than this [default: none]')
+            [CompletionResult]::new('--map-signal', '--map-signal', [CompletionResultType]::ParameterName, 'Forward TO, or none, in place of a received FROM; repeatable')
+            [CompletionResult]::new('--drain', '--drain', [CompletionResultType]::ParameterName, 'How long to wait for streams still held after the command ended')
+            [CompletionResult]::new('--leftover', '--leftover', [CompletionResultType]::ParameterName, 'What becomes of processes still alive after that')
+            [CompletionResult]::new('--nice', '--nice', [CompletionResultType]::ParameterName, 'Add N to the command''s nice value')
+            [CompletionResult]::new('--umask', '--umask', [CompletionResultType]::ParameterName, 'Set the command''s file mode creation mask')
+            [CompletionResult]::new('-C', '-C ', [CompletionResultType]::ParameterName, 'Start the command in DIR')
+            [CompletionResult]::new('--chdir', '--chdir', [CompletionResultType]::ParameterName, 'Start the command in DIR')
+            [CompletionResult]::new('-e', '-e', [CompletionResultType]::ParameterName, 'Set a variable, or take it over from runcast''s own environment; repeatable')
+            [CompletionResult]::new('--env', '--env', [CompletionResultType]::ParameterName, 'Set a variable, or take it over from runcast''s own environment; repeatable')
+            [CompletionResult]::new('--env-file', '--env-file', [CompletionResultType]::ParameterName, 'Set the variables of FILE, a NAME=VALUE line each; repeatable')
+            [CompletionResult]::new('--unset', '--unset', [CompletionResultType]::ParameterName, 'Remove a variable; repeatable')
+            [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads: inherit, null or a file')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('--split', '--split', [CompletionResultType]::ParameterName, 'What ends a line: LF; LF, CR or CR LF; NUL')
+            [CompletionResult]::new('--max-line', '--max-line', [CompletionResultType]::ParameterName, 'The longest piece handled as one line')
+            [CompletionResult]::new('--partial-after', '--partial-after', [CompletionResultType]::ParameterName, 'When an unfinished line goes out, or never [default: 200ms]')
+            [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
+            [CompletionResult]::new('--on-lag', '--on-lag', [CompletionResultType]::ParameterName, 'What happens when the output is read too slowly')
+            [CompletionResult]::new('--on-disconnect', '--on-disconnect', [CompletionResultType]::ParameterName, 'What happens when the reader of the output goes away')
+            [CompletionResult]::new('--result', '--result', [CompletionResultType]::ParameterName, 'Write the result, a JSON object, to a file, fd:N or - (standard output)')
+            [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'How much of each stream the result keeps, or unlimited')
+            [CompletionResult]::new('--keep', '--keep', [CompletionResultType]::ParameterName, 'Which part it keeps past that; both is half and half')
+            [CompletionResult]::new('--shell', '--shell', [CompletionResultType]::ParameterName, 'Take COMMAND as one string for sh -c')
+            [CompletionResult]::new('--no-new-privs', '--no-new-privs', [CompletionResultType]::ParameterName, 'Let no program that the command executes gain privileges')
+            [CompletionResult]::new('--clear-env', '--clear-env', [CompletionResultType]::ParameterName, 'Start from PATH, HOME, LANG, USER, TERM and LC_ALL alone')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
+            [CompletionResult]::new('--merge', '--merge', [CompletionResultType]::ParameterName, 'Give both streams one pipe, as 2>&1: their order is then exact')
+            [CompletionResult]::new('--no-argv', '--no-argv', [CompletionResultType]::ParameterName, 'Leave the command line out of the events')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Show the version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Show the version')
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

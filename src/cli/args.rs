@@ -1,0 +1,753 @@
+//! What was typed: every option, its help and its checks, defined once.
+//!
+//! The help, the completions and the tests of the manual are made from [`command`]. What the options mean
+//! together is decided by [`plan`](crate::cli::plan), not here; no file is opened here.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, Command, FromArgMatches, ValueHint};
+
+use crate::model::error::Error;
+use crate::model::rlimits::{Rlimit, parse_rlimits};
+use crate::model::spec::{
+    Format, Keep, Leftover, MIN_LINE_BYTES, OnDisconnect, ResultDestination, Split, Stdin,
+};
+use crate::model::units::{
+    Signal, parse_assignment, parse_duration, parse_limit_duration, parse_meta, parse_signal_map,
+    parse_size, parse_size_or_unlimited, parse_umask,
+};
+
+/// A time after which the run is stopped; `None` is never.
+pub type TimeLimit = Option<Duration>;
+/// A number of bytes; `None` is unlimited.
+pub type SizeLimit = Option<u64>;
+/// What one `--rlimit` gave.
+pub type Rlimits = Vec<Rlimit>;
+/// A received signal, and what is forwarded in its place; `None` is nothing.
+pub type SignalMapping = (Signal, Option<Signal>);
+
+/// What was typed.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// What stops the run.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    /// How the processes of the run are treated.
+    #[command(flatten)]
+    pub processes: ProcessArgs,
+    /// What the command finds when it starts.
+    #[command(flatten)]
+    pub surroundings: SurroundingArgs,
+    /// How the output is shown.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Where the result goes and what it holds.
+    #[command(flatten)]
+    pub result: ResultArgs,
+
+    /// The command to run and its arguments
+    #[arg(
+        value_names = ["COMMAND", "ARG"],
+        value_hint = ValueHint::CommandWithArguments,
+        required = true,
+        num_args = 1..,
+        trailing_var_arg = true,
+        hide = true
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// What stops the run, and how.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitArgs {
+    /// Stop the command this long after it started; 0 is never [default: never]
+    #[arg(short, long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
+    pub timeout: Option<TimeLimit>,
+
+    /// Stop it when it has written nothing for this long; 0 is never [default: never]
+    ///
+    /// The clock rests while runcast does not read because nobody takes what it has.
+    #[arg(long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
+    pub idle_timeout: Option<TimeLimit>,
+
+    /// What stopping sends first, to every process of the run
+    #[arg(short, long, value_name = "SIGNAL", default_value = "TERM",
+          value_parser = text(Signal::from_str))]
+    pub signal: Signal,
+
+    /// How long after that KILL follows; 0 is KILL at once [default: 2s]
+    ///
+    /// Given, it is also the time that the run has to end after a TERM that runcast received (else 10s).
+    #[arg(short, long, value_name = "DURATION", value_parser = text(parse_duration))]
+    pub kill_after: Option<Duration>,
+
+    /// Set a resource limit of the command; repeatable, or several joined by commas
+    ///
+    /// NAME is as, core, cpu, data, fsize, locks, memlock, msgqueue, nice, nofile, nproc, rss, rtprio,
+    /// rttime, sigpending or stack. LIMIT is SOFT:HARD, or SOFT for both (cpu's hard limit is then one
+    /// second above): a SIZE for limits in bytes, a DURATION for cpu (whole seconds) and rttime, else a
+    /// number; or unlimited.
+    #[arg(short, long, value_name = "NAME=LIMIT", value_parser = text(parse_rlimits))]
+    pub rlimit: Vec<Rlimits>,
+
+    /// Kill the run when all its processes use more memory than this [default: none]
+    ///
+    /// Resident memory of all processes together, sampled every 50 ms: a spike between two samples is not
+    /// seen.
+    #[arg(long, value_name = "SIZE", value_parser = text(parse_size_or_unlimited))]
+    pub max_memory: Option<SizeLimit>,
+
+    /// Stop the run when it has written more than this [default: none]
+    ///
+    /// Both streams count together.
+    #[arg(long, value_name = "SIZE", value_parser = text(parse_size_or_unlimited))]
+    pub output_limit: Option<SizeLimit>,
+}
+
+/// How the processes of the run are treated.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Processes")]
+pub struct ProcessArgs {
+    /// Take COMMAND as one string for sh -c
+    ///
+    /// More ARGs are its $1, $2 and so on.
+    #[arg(long)]
+    pub shell: bool,
+
+    /// Forward TO, or none, in place of a received FROM; repeatable
+    #[arg(long, value_name = "FROM=TO", value_parser = text(parse_signal_map))]
+    pub map_signal: Vec<SignalMapping>,
+
+    /// How long to wait for streams still held after the command ended
+    ///
+    /// A background process that the command started may hold them. The time is counted once, not anew
+    /// with each output. What the pipes hold already is always read.
+    #[arg(long, value_name = "DURATION", default_value = "250ms",
+          value_parser = text(parse_duration))]
+    pub drain: Duration,
+
+    /// What becomes of processes still alive after that
+    ///
+    /// leave lets them be, kill stops them as a timeout would, wait waits for all of them.
+    #[arg(long, value_name = "WHAT", default_value = "leave", value_parser = Words(&[
+        ("leave", Leftover::Leave), ("kill", Leftover::Kill), ("wait", Leftover::Wait),
+    ]))]
+    pub leftover: Leftover,
+
+    /// Add N to the command's nice value
+    ///
+    /// A negative N needs privileges.
+    #[arg(long, value_name = "N", value_parser = text(parse_nice))]
+    pub nice: Option<i32>,
+
+    /// Set the command's file mode creation mask
+    #[arg(long, value_name = "OCTAL", value_parser = text(parse_umask))]
+    pub umask: Option<u32>,
+
+    /// Let no program that the command executes gain privileges
+    #[arg(long)]
+    pub no_new_privs: bool,
+}
+
+/// What the command finds when it starts.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Environment")]
+pub struct SurroundingArgs {
+    /// Start the command in DIR
+    ///
+    /// COMMAND is looked for from there; files that runcast's own options name are not.
+    #[arg(short = 'C', long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub chdir: Option<PathBuf>,
+
+    /// Set a variable, or take it over from runcast's own environment; repeatable
+    ///
+    /// A NAME that is to be taken over and is not set there is skipped. Whatever the order on the line,
+    /// --clear-env comes first, then --unset, then --env-file, then --env.
+    #[arg(short, long, value_name = "NAME[=VALUE]", value_parser = bytes(parse_variable))]
+    pub env: Vec<Variable>,
+
+    /// Set the variables of FILE, a NAME=VALUE line each; repeatable
+    ///
+    /// Lines that begin with # are comments. Nothing is expanded.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub env_file: Vec<PathBuf>,
+
+    /// Start from PATH, HOME, LANG, USER, TERM and LC_ALL alone
+    #[arg(long)]
+    pub clear_env: bool,
+
+    /// Remove a variable; repeatable
+    #[arg(long, value_name = "NAME", value_parser = bytes(parse_name))]
+    pub unset: Vec<OsString>,
+
+    /// What the command reads: inherit, null or a file
+    ///
+    /// inherit is runcast's own standard input, null is nothing.
+    #[arg(long, value_name = "FILE", default_value = "inherit", value_hint = ValueHint::FilePath,
+          value_parser = bytes(parse_stdin))]
+    pub stdin: Stdin,
+}
+
+/// How the output is shown.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// What standard output carries
+    ///
+    /// text is the command's own bytes, each stream to its own; ndjson is one JSON object per line on
+    /// standard output: started, a chunk per line of output, result.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = Words(&[
+        ("text", Format::Text), ("ndjson", Format::Ndjson),
+    ]))]
+    pub format: Format,
+
+    /// Show nothing of the output; the result still has it
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Give both streams one pipe, as 2>&1: their order is then exact
+    #[arg(long)]
+    pub merge: bool,
+
+    /// What ends a line: LF; LF, CR or CR LF; NUL
+    #[arg(long, value_name = "END", default_value = "lf", value_parser = Words(&[
+        ("lf", Split::Lf), ("cr", Split::Cr), ("nul", Split::Nul),
+    ]))]
+    pub split: Split,
+
+    /// The longest piece handled as one line
+    ///
+    /// A longer line goes out in pieces marked partial. At least 4 bytes; the line end is not counted.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = text(parse_line_size))]
+    pub max_line: usize,
+
+    /// When an unfinished line goes out, or never [default: 200ms]
+    ///
+    /// For ndjson; text never holds anything back. 0 is at once.
+    #[arg(long, value_name = "DURATION|never", value_parser = text(parse_partial_after))]
+    pub partial_after: Option<TimeLimit>,
+
+    /// Add to the metadata of every chunk (ndjson); repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = text(parse_meta))]
+    pub meta: Vec<(String, String)>,
+
+    /// Leave the command line out of the events
+    #[arg(long)]
+    pub no_argv: bool,
+
+    /// What happens when the output is read too slowly
+    ///
+    /// block: the command waits, as on any pipe.
+    #[arg(long, value_name = "WHAT", default_value = "block", value_parser = Words(&[
+        ("block", OnLag::Block),
+    ]))]
+    pub on_lag: OnLag,
+
+    /// What happens when the reader of the output goes away
+    ///
+    /// stop stops the run as a timeout would; continue runs on without a reader.
+    #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = Words(&[
+        ("stop", OnDisconnect::Stop), ("continue", OnDisconnect::Continue),
+    ]))]
+    pub on_disconnect: OnDisconnect,
+}
+
+/// Where the result goes and what it holds.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Result")]
+pub struct ResultArgs {
+    /// Write the result, a JSON object, to a file, fd:N or - (standard output)
+    ///
+    /// A file is written whole or not at all. On standard output the result comes last.
+    #[arg(long, value_name = "DEST", value_hint = ValueHint::FilePath,
+          value_parser = bytes(parse_destination))]
+    pub result: Option<ResultDestination>,
+
+    /// How much of each stream the result keeps, or unlimited
+    #[arg(long, value_name = "SIZE", default_value = "256KiB",
+          value_parser = text(parse_size_or_unlimited))]
+    pub max_output: SizeLimit,
+
+    /// Which part it keeps past that; both is half and half
+    #[arg(long, value_name = "PART", default_value = "head", value_parser = Words(&[
+        ("head", Keep::Head), ("tail", Keep::Tail), ("both", Keep::Both),
+    ]))]
+    pub keep: Keep,
+}
+
+/// What one `--env` asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Variable {
+    /// Set this name to this value.
+    Set(OsString, OsString),
+    /// Take it over from runcast's own environment.
+    Inherit(OsString),
+}
+
+/// What happens when the output is read too slowly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLag {
+    /// The command waits.
+    Block,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Parsed {
+    /// To run a command.
+    Run(Box<Args>),
+    /// To show this text on standard output and end with 0: the help or the version.
+    Show(String),
+    /// Nothing that makes sense.
+    Error(Error),
+}
+
+const AFTER_HELP: &str = "\
+Options end at the first word that is not one; after -- none is looked for.
+DURATION: a number with ms, s, m, h or d (none: seconds), or several: 1h30m.
+SIZE: a number with K, M, G, T or KiB, MiB, ... (1024) or kB, MB, ... (1000).
+SIGNAL: a name with or without SIG, in any case, or a number.
+
+Examples:
+  runcast -t 10m -- make test
+  runcast -f ndjson --idle-timeout 30s -- ./build.sh | my-viewer
+  runcast -r cpu=60,as=4G --result result.json -- ./solve input
+  runcast --shell -t 5 'sort big | head'
+
+Exit status:
+  the command's own, or 128+N when signal N ended it
+  124  a timeout stopped it
+  125  runcast itself failed
+  126  COMMAND was found but cannot be executed
+  127  COMMAND was not found
+  141  the reader of the output went away";
+
+/// The definition of the command line.
+#[must_use]
+pub fn command() -> Command {
+    let base = Command::new("runcast")
+        .bin_name("runcast")
+        .version(env!("CARGO_PKG_VERSION"))
+        .override_usage("runcast [OPTIONS] [--] COMMAND [ARG]...")
+        .after_help(AFTER_HELP)
+        .term_width(80)
+        .args_override_self(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true);
+    <Args as clap::Args>::augment_args(base)
+        // After the options: they would put the description of their type in its place.
+        .about("Run one command, stream its output live, and say exactly how it ended")
+        .next_help_heading("Help")
+        .arg(
+            Arg::new("help")
+                .short('h')
+                .long("help")
+                .action(ArgAction::Help)
+                .help("Show this help; --help tells more than -h"),
+        )
+        .arg(
+            Arg::new("version")
+                .short('V')
+                .long("version")
+                .action(ArgAction::Version)
+                .help("Show the version"),
+        )
+        .mut_args(|arg| {
+            if arg.is_positional() || !arg.get_action().takes_values() {
+                return arg;
+            }
+            // As with getopt, an option that takes a value takes the next word, whatever it looks like:
+            // `--nice -5` is a value and `--timeout -1` a wrong one, not an option nobody knows.
+            let arg = arg.allow_hyphen_values(true);
+            match arg.get_value_hint() {
+                // Durations, sizes and names are no files; completing them as such only misleads.
+                ValueHint::Unknown => arg.value_hint(ValueHint::Other),
+                _ => arg,
+            }
+        })
+}
+
+/// What `argv` asks for; its first word is the name that runcast was called by.
+pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
+    let parsed = command()
+        .try_get_matches_from(argv)
+        .and_then(|mut matches| Args::from_arg_matches_mut(&mut matches));
+    match parsed {
+        Ok(args) => Parsed::Run(Box::new(args)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Show(error.to_string()),
+            _ => Parsed::Error(Error::Usage(fault(&error))),
+        },
+    }
+}
+
+/// What is wrong with a command line, naming the option or the word at fault.
+fn fault(error: &clap::Error) -> String {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let option = context(ContextKind::InvalidArg);
+    let value = context(ContextKind::InvalidValue);
+    match (error.kind(), option, value) {
+        // COMMAND is the only thing that is required.
+        (ErrorKind::MissingRequiredArgument, ..) => "no command given".to_owned(),
+        (ErrorKind::UnknownArgument, Some(option), _) => match context(ContextKind::SuggestedArg) {
+            Some(similar) => format!("unknown option '{option}', did you mean '{similar}'?"),
+            None => format!("unknown option '{option}'"),
+        },
+        (ErrorKind::TooManyValues, Some(option), Some(value)) => {
+            format!("'{option}' takes no value, but was given '{value}'")
+        }
+        (ErrorKind::InvalidValue, Some(option), None | Some("")) => {
+            format!("a value is required for '{option}'{}", possible_values(error))
+        }
+        (ErrorKind::InvalidValue, Some(option), Some(value)) => {
+            format!("invalid value '{value}' for '{option}'{}", possible_values(error))
+        }
+        (ErrorKind::ValueValidation, Some(option), Some(value)) => {
+            let why = std::error::Error::source(error).map(|why| format!(": {why}"));
+            format!("invalid value '{value}' for '{option}'{}", why.unwrap_or_default())
+        }
+        _ => first_paragraph(&error.to_string()),
+    }
+}
+
+fn possible_values(error: &clap::Error) -> String {
+    match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(words)) if !words.is_empty() => {
+            format!(" (possible values: {})", words.join(", "))
+        }
+        _ => String::new(),
+    }
+}
+
+/// clap's own words for whatever has no better ones, on one line.
+fn first_paragraph(rendered: &str) -> String {
+    let paragraph = rendered.split("\n\n").next().unwrap_or_default();
+    let paragraph = paragraph.strip_prefix("error: ").unwrap_or(paragraph);
+    paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Parses a value that is a text. A value that is not UTF-8 is refused in the option's name; clap's own
+/// parsers for texts refuse it without one.
+fn text<T>(parse: fn(&str) -> Result<T, String>) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    OsStringValueParser::new().try_map(move |typed: OsString| match typed.to_str() {
+        Some(typed) => parse(typed),
+        None => Err("not UTF-8".to_owned()),
+    })
+}
+
+/// Parses a value of any bytes.
+fn bytes<T>(parse: fn(&OsStr) -> Result<T, String>) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    OsStringValueParser::new().try_map(move |typed: OsString| parse(&typed))
+}
+
+/// Parses one of a few words, each with what it means.
+#[derive(Clone)]
+struct Words<T: 'static>(&'static [(&'static str, T)]);
+
+impl<T: Copy + Send + Sync + 'static> TypedValueParser for Words<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        typed: &OsStr,
+    ) -> Result<T, clap::Error> {
+        // What is not UTF-8 is not one of the words either, nor is it with U+FFFD in it.
+        let typed = typed.to_string_lossy();
+        match self.0.iter().find(|(word, _)| *word == typed) {
+            Some((_, meaning)) => Ok(*meaning),
+            None => {
+                let words = self.0.iter().map(|(word, _)| *word);
+                let refused = PossibleValuesParser::new(words).parse_ref(
+                    command,
+                    option,
+                    OsStr::new(&*typed),
+                );
+                Err(refused.err().unwrap_or_else(|| clap::Error::new(ErrorKind::InvalidValue)))
+            }
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(|(word, _)| PossibleValue::new(*word))))
+    }
+}
+
+fn parse_nice(typed: &str) -> Result<i32, String> {
+    typed.parse().map_err(|_| "not a whole number".to_owned())
+}
+
+fn parse_line_size(typed: &str) -> Result<usize, String> {
+    match usize::try_from(parse_size(typed)?) {
+        Ok(size) if size < MIN_LINE_BYTES => Err(format!("less than {MIN_LINE_BYTES} bytes")),
+        Ok(size) => Ok(size),
+        Err(_) => Err("too large".to_owned()),
+    }
+}
+
+fn parse_partial_after(typed: &str) -> Result<TimeLimit, String> {
+    match typed {
+        "never" => Ok(None),
+        _ => parse_duration(typed).map(Some),
+    }
+}
+
+fn parse_variable(typed: &OsStr) -> Result<Variable, String> {
+    if typed.as_encoded_bytes().contains(&b'=') {
+        parse_assignment(typed).map(|(name, value)| Variable::Set(name, value))
+    } else {
+        parse_name(typed).map(Variable::Inherit)
+    }
+}
+
+fn parse_name(typed: &OsStr) -> Result<OsString, String> {
+    if typed.is_empty() {
+        Err("the name is empty".to_owned())
+    } else if typed.as_encoded_bytes().contains(&b'=') {
+        Err("a name holds no '='".to_owned())
+    } else {
+        Ok(typed.to_owned())
+    }
+}
+
+fn parse_stdin(typed: &OsStr) -> Result<Stdin, String> {
+    match typed.as_encoded_bytes() {
+        b"" => Err("the path is empty".to_owned()),
+        b"inherit" => Ok(Stdin::Inherit),
+        b"null" => Ok(Stdin::Null),
+        _ => Ok(Stdin::File(typed.into())),
+    }
+}
+
+fn parse_destination(typed: &OsStr) -> Result<ResultDestination, String> {
+    match typed.as_encoded_bytes() {
+        b"" => Err("the path is empty".to_owned()),
+        b"-" => Ok(ResultDestination::Stdout),
+        [b'f', b'd', b':', number @ ..] => {
+            let digits = number.iter().all(u8::is_ascii_digit);
+            let number = std::str::from_utf8(number).ok().filter(|_| digits);
+            number
+                .and_then(|number| number.parse().ok())
+                .map(ResultDestination::Descriptor)
+                .ok_or_else(|| "fd: wants the number of a descriptor".to_owned())
+        }
+        _ => Ok(ResultDestination::File(typed.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    fn words(line: &[&str]) -> Vec<OsString> {
+        std::iter::once("runcast").chain(line.iter().copied()).map(OsString::from).collect()
+    }
+
+    fn run(line: &[&str]) -> Args {
+        match parse(words(line)) {
+            Parsed::Run(args) => *args,
+            other => panic!("{line:?}: {other:?}"),
+        }
+    }
+
+    fn fault_of(line: Vec<OsString>) -> String {
+        match parse(line) {
+            Parsed::Error(Error::Usage(fault)) => fault,
+            other => panic!("not a usage error: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn options_end_at_the_first_word_that_is_not_one() {
+        let args = run(&["-t", "5", "ls", "-l", "--color", "--timeout=x", "--", "-q"]);
+        assert_eq!(args.command, ["ls", "-l", "--color", "--timeout=x", "--", "-q"]);
+        assert_eq!(args.limits.timeout, Some(Some(Duration::from_secs(5))));
+        assert!(!args.output.quiet);
+    }
+
+    #[test]
+    fn after_two_hyphens_the_next_word_is_the_command() {
+        assert_eq!(run(&["--", "-q", "--help", "--"]).command, ["-q", "--help", "--"]);
+        assert_eq!(run(&["--", "--"]).command, ["--"]);
+        assert_eq!(run(&["-", "-h"]).command, ["-", "-h"]);
+    }
+
+    #[test]
+    fn words_of_the_command_may_hold_any_bytes_or_none() {
+        let bytes = OsString::from_vec(vec![0xff, b'\n', 0xfe]);
+        let mut line = words(&["--", ""]);
+        line.push(bytes.clone());
+        match parse(line) {
+            Parsed::Run(args) => assert_eq!(args.command, [OsString::new(), bytes]),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn of_an_option_given_twice_the_last_wins_and_repeatable_ones_add_up() {
+        let args = run(&["-q", "-t1", "--timeout=2", "-q", "--keep", "tail", "--keep=both", "x"]);
+        assert_eq!(args.limits.timeout, Some(Some(Duration::from_secs(2))));
+        assert_eq!(args.result.keep, Keep::Both);
+        let args = run(&["-e", "A=1", "-eB", "--env=C=", "--unset", "D", "--unset=E", "x"]);
+        assert_eq!(
+            args.surroundings.env,
+            [
+                Variable::Set("A".into(), "1".into()),
+                Variable::Inherit("B".into()),
+                Variable::Set("C".into(), "".into()),
+            ]
+        );
+        assert_eq!(args.surroundings.unset, ["D", "E"]);
+    }
+
+    #[test]
+    fn short_options_join() {
+        let args = run(&["-qf", "ndjson", "-qt5", "x"]);
+        assert!(args.output.quiet);
+        assert_eq!(args.output.format, Format::Ndjson);
+        assert_eq!(args.limits.timeout, Some(Some(Duration::from_secs(5))));
+    }
+
+    #[test]
+    fn a_value_may_look_like_an_option() {
+        let args = run(&["--nice", "-5", "-C", "-q", "--env-file", "--quiet", "x"]);
+        assert_eq!(args.processes.nice, Some(-5));
+        assert_eq!(args.surroundings.chdir, Some("-q".into()));
+        assert_eq!(args.surroundings.env_file, [PathBuf::from("--quiet")]);
+        assert!(!args.output.quiet);
+    }
+
+    #[test]
+    fn a_result_goes_to_a_file_a_descriptor_or_standard_output() {
+        let result = |dest| run(&["--result", dest, "x"]).result.result;
+        assert_eq!(result("-"), Some(ResultDestination::Stdout));
+        assert_eq!(result("fd:7"), Some(ResultDestination::Descriptor(7)));
+        assert_eq!(result("fd"), Some(ResultDestination::File("fd".into())));
+        assert_eq!(result("./fd:7"), Some(ResultDestination::File("./fd:7".into())));
+    }
+
+    #[test]
+    fn standard_input_is_a_word_or_a_file() {
+        let stdin = |typed| run(&["--stdin", typed, "x"]).surroundings.stdin;
+        assert_eq!(stdin("inherit"), Stdin::Inherit);
+        assert_eq!(stdin("null"), Stdin::Null);
+        assert_eq!(stdin("./null"), Stdin::File("./null".into()));
+        assert_eq!(stdin("-"), Stdin::File("-".into()));
+    }
+
+    #[test]
+    fn the_help_names_the_default_that_a_stop_has() {
+        let default = format!("{}s", crate::model::spec::DEFAULT_KILL_AFTER.as_secs());
+        let help = command().render_help().to_string();
+        assert!(help.contains(&format!("KILL at once [default: {default}]")), "{help}");
+    }
+
+    #[test]
+    fn help_and_version_are_shown_whatever_else_is_missing() {
+        for (line, beginning) in [
+            (["-h"], "Run one command"),
+            (["--help"], "Run one command"),
+            (["-V"], "runcast "),
+            (["--version"], "runcast "),
+        ] {
+            match parse(words(&line)) {
+                Parsed::Show(text) => assert!(text.starts_with(beginning), "{text}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_usage_error_names_the_word_at_fault() {
+        let unnamed = "--result <DEST>': fd: wants the number of a descriptor";
+        let cases: &[(&[&str], &str)] = &[
+            (&[], "no command given"),
+            (&["--"], "no command given"),
+            (&["-t", "5"], "no command given"),
+            (&["-t"], "a value is required for '--timeout <DURATION>'"),
+            (&["--chdir=", "x"], "a value is required for '--chdir <DIR>'"),
+            (&["--bogus", "x"], "unknown option '--bogus'"),
+            (&["-qx", "x"], "unknown option '-x'"),
+            (&["--timout", "5"], "unknown option '--timout', did you mean '--timeout'?"),
+            (&["--quiet=yes", "x"], "'--quiet' takes no value, but was given 'yes'"),
+            (
+                &["--keep", "middle", "x"],
+                "invalid value 'middle' for '--keep <PART>' (possible values: head, tail, both)",
+            ),
+            (
+                &["--keep", "", "x"],
+                "a value is required for '--keep <PART>' (possible values: head, tail, both)",
+            ),
+            (&["--nice", "x", "x"], "invalid value 'x' for '--nice <N>': not a whole number"),
+            (
+                &["--max-line=3", "x"],
+                "invalid value '3' for '--max-line <SIZE>': less than 4 bytes",
+            ),
+            (
+                &["--unset", "a=b", "x"],
+                "invalid value 'a=b' for '--unset <NAME>': a name holds no '='",
+            ),
+            (&["-e", "", "x"], "invalid value '' for '--env <NAME[=VALUE]>': the name is empty"),
+            (&["--stdin", "", "x"], "invalid value '' for '--stdin <FILE>': the path is empty"),
+            (&["--result", "", "x"], "invalid value '' for '--result <DEST>': the path is empty"),
+            (&["--result", "fd:x", "x"], &format!("invalid value 'fd:x' for '{unnamed}")),
+            (&["--result", "fd:", "x"], &format!("invalid value 'fd:' for '{unnamed}")),
+            (&["--result", "fd:+1", "x"], &format!("invalid value 'fd:+1' for '{unnamed}")),
+        ];
+        for (line, fault) in cases {
+            assert_eq!(fault_of(words(line)), *fault, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_an_option_refuses_is_refused_in_its_name() {
+        let definition = command();
+        let takes_value = |arg: &&Arg| !arg.is_positional() && arg.get_action().takes_values();
+        for option in definition.get_arguments().filter(takes_value) {
+            let name = option.get_long().expect("every option has a long name");
+            let any_bytes = ["chdir", "env-file", "stdin", "result", "env", "unset"];
+            let is_free = any_bytes.contains(&name);
+            for value in [&b""[..], b"-1x", b"nan", b"x\xff", b"\n\x1b[2J"] {
+                let mut typed = OsString::from(format!("--{name}="));
+                typed.push(OsString::from_vec(value.to_vec()));
+                match parse([OsString::from("runcast"), typed, OsString::from("x")]) {
+                    Parsed::Error(error) => {
+                        let line = error.to_string();
+                        assert!(line.contains(&format!("'--{name} <")), "{line}");
+                        assert!(!line.contains(|c: char| c.is_control()), "{line:?}");
+                    }
+                    parsed => assert!(is_free && !value.is_empty(), "{name} {value:?} {parsed:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_better_words_is_told_in_claps_on_one_line() {
+        let rendered = "error: the argument '--a' cannot be used with:\n  --b\n\nUsage: x\n";
+        assert_eq!(first_paragraph(rendered), "the argument '--a' cannot be used with: --b");
+    }
+}

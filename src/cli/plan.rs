@@ -1,0 +1,357 @@
+//! What the command line means: from what was typed to the run and how it is shown.
+//!
+//! Reads what that takes, the environment and the files of `--env-file`, and nothing else; whether the
+//! run can be done as planned is for the engine to find out.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::args::{Args, OutputArgs, SurroundingArgs, TimeLimit, Variable};
+use crate::model::error::{Error, reason};
+use crate::model::spec::{Capture, Display, Format, Limits, Spec, Streams};
+use crate::model::units::parse_env_file;
+
+/// Variables of the command, in order, each name once as far as runcast sets it.
+type Environment = Vec<(OsString, OsString)>;
+
+/// What `--clear-env` keeps of runcast's own environment: enough to find programs, the home folder and
+/// the user's language, and to write on a terminal.
+const KEPT_BY_CLEAR_ENV: [&str; 6] = ["PATH", "HOME", "LANG", "USER", "TERM", "LC_ALL"];
+
+/// `--partial-after` where it is not given. Longer, and a prompt looks like a hang; shorter, and a line
+/// that a program writes in several steps goes out in as many pieces.
+const DEFAULT_PARTIAL_AFTER: Duration = Duration::from_millis(200);
+
+/// Returns how the run that the arguments ask for is shown: what is known even where it cannot be
+/// planned, so that this too can be told in the format that was asked for.
+#[must_use]
+pub fn display(args: &Args) -> Display {
+    Display {
+        format: args.output.format,
+        quiet: args.output.quiet,
+        show_argv: !args.output.no_argv,
+        metadata: last_of_each_name(&args.output.meta),
+        on_disconnect: args.output.on_disconnect,
+        result: args.result.result.clone(),
+    }
+}
+
+/// Returns the run that the arguments ask for.
+///
+/// # Errors
+///
+/// [`Error::File`] when a file of `--env-file` cannot be read or has a line that is no `NAME=VALUE`.
+pub fn plan(args: Args) -> Result<Spec, Error> {
+    let Args { limits, processes, surroundings, output, result, command } = args;
+    Ok(Spec {
+        argv: if processes.shell { shell_argv(command) } else { command },
+        environment: environment(&surroundings)?,
+        directory: surroundings.chdir,
+        stdin: surroundings.stdin,
+        streams: if output.merge { Streams::Merged } else { Streams::Separate },
+        umask: processes.umask,
+        nice: processes.nice,
+        no_new_privs: processes.no_new_privs,
+        rlimits: limits.rlimit.into_iter().flatten().collect(),
+        limits: Limits {
+            timeout: limits.timeout.flatten(),
+            idle_timeout: limits.idle_timeout.flatten(),
+            stop_signal: limits.signal,
+            kill_after: limits.kill_after,
+            max_memory_bytes: limits.max_memory.flatten(),
+            output_limit_bytes: limits.output_limit.flatten(),
+        },
+        capture: Capture {
+            max_output_bytes: result.max_output.unwrap_or(u64::MAX),
+            keep: result.keep,
+            max_line_bytes: output.max_line,
+            split: output.split,
+            partial_after: partial_after(&output),
+        },
+        drain: processes.drain,
+        leftover: processes.leftover,
+        signal_map: processes.map_signal,
+    })
+}
+
+/// `sh -c STRING sh ARG...`: the second `sh` is `$0`, what the shell calls itself in its messages.
+fn shell_argv(command: Vec<OsString>) -> Vec<OsString> {
+    let mut words = command.into_iter();
+    let string = words.next().unwrap_or_default();
+    ["sh".into(), "-c".into(), string, "sh".into()].into_iter().chain(words).collect()
+}
+
+/// Text holds nothing back, so no line is ever unfinished there for too long.
+fn partial_after(output: &OutputArgs) -> TimeLimit {
+    match output.format {
+        Format::Text => None,
+        Format::Ndjson => output.partial_after.unwrap_or(Some(DEFAULT_PARTIAL_AFTER)),
+    }
+}
+
+/// A JSON object has each name once; the last value given is the one that counts.
+fn last_of_each_name(pairs: &[(String, String)]) -> Vec<(String, String)> {
+    let mut kept: Vec<(String, String)> = Vec::new();
+    for (name, value) in pairs {
+        match kept.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => old.clone_from(value),
+            None => kept.push((name.clone(), value.clone())),
+        }
+    }
+    kept
+}
+
+/// The command's environment; `None` where nothing about it was asked for.
+fn environment(asked: &SurroundingArgs) -> Result<Option<Environment>, Error> {
+    let SurroundingArgs { clear_env, unset, env_file, env, .. } = asked;
+    if !clear_env && unset.is_empty() && env_file.is_empty() && env.is_empty() {
+        return Ok(None);
+    }
+    let files = env_file.iter().map(read_env_file).collect::<Result<Vec<_>, _>>()?.concat();
+    let own: Environment = std::env::vars_os().collect();
+    Ok(Some(composed(&own, *clear_env, unset, files, env)))
+}
+
+fn read_env_file(path: &PathBuf) -> Result<Environment, Error> {
+    fs::read(path)
+        .map_err(|error| reason(&error))
+        .and_then(|content| parse_env_file(&content))
+        .map_err(|why| Error::File { option: "--env-file", path: path.into(), why })
+}
+
+/// Clear, unset, the files, the single variables: always in this order, whatever it was on the line.
+fn composed(
+    own: &Environment,
+    clear: bool,
+    unset: &[OsString],
+    files: Environment,
+    single: &[Variable],
+) -> Environment {
+    let kept = |name: &OsStr| !clear || KEPT_BY_CLEAR_ENV.iter().any(|kept| name == *kept);
+    let mut environment: Environment =
+        own.iter().filter(|(name, _)| kept(name) && !unset.contains(name)).cloned().collect();
+    for (name, value) in files {
+        set(&mut environment, name, value);
+    }
+    for variable in single {
+        match variable {
+            Variable::Set(name, value) => set(&mut environment, name.clone(), value.clone()),
+            Variable::Inherit(name) => {
+                if let Some((_, value)) = own.iter().find(|(known, _)| known == name) {
+                    set(&mut environment, name.clone(), value.clone());
+                }
+            }
+        }
+    }
+    environment
+}
+
+/// Sets a variable, so that its name is there once: with two, which one counts depends on who reads.
+fn set(environment: &mut Environment, name: OsString, value: OsString) {
+    environment.retain(|(known, _)| *known != name);
+    environment.push((name, value));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::cli::args::{Parsed, parse};
+    use crate::model::spec::{OnDisconnect, ResultDestination, Split, Stdin};
+    use crate::model::units::Signal;
+
+    fn typed(line: &[&str]) -> Args {
+        match parse(std::iter::once("runcast").chain(line.iter().copied()).map(OsString::from)) {
+            Parsed::Run(args) => *args,
+            other => panic!("{line:?}: {other:?}"),
+        }
+    }
+
+    fn planned(line: &[&str]) -> (Spec, Display) {
+        let args = typed(line);
+        let display = display(&args);
+        (plan(args).expect("nothing is read here that could fail"), display)
+    }
+
+    fn variables(pairs: &[(&str, &str)]) -> Environment {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    /// What `line` makes of an environment `own` and files that say `files`.
+    fn composed_from(own: &[(&str, &str)], files: &[(&str, &str)], line: &[&str]) -> Environment {
+        let SurroundingArgs { clear_env, unset, env, .. } = typed(line).surroundings;
+        composed(&variables(own), clear_env, &unset, variables(files), &env)
+    }
+
+    #[test]
+    fn a_command_alone_gets_the_defaults() {
+        let (spec, display) = planned(&["make", "test"]);
+        assert_eq!(spec.argv, ["make", "test"]);
+        assert_eq!(spec.directory, None);
+        assert_eq!(spec.environment, None);
+        assert_eq!(spec.stdin, Stdin::Inherit);
+        assert_eq!(spec.streams, Streams::Separate);
+        assert_eq!((spec.umask, spec.nice, spec.no_new_privs), (None, None, false));
+        assert!(spec.rlimits.is_empty() && spec.signal_map.is_empty());
+        assert_eq!(spec.limits.timeout, None);
+        assert_eq!(spec.limits.idle_timeout, None);
+        assert_eq!(spec.limits.stop_signal, Signal::TERM);
+        assert_eq!(spec.limits.kill_after, None);
+        assert_eq!(spec.limits.max_memory_bytes, None);
+        assert_eq!(spec.limits.output_limit_bytes, None);
+        assert_eq!(spec.capture.max_output_bytes, 256 << 10);
+        assert_eq!(spec.capture.max_line_bytes, 1 << 20);
+        assert_eq!(spec.capture.split, Split::Lf);
+        assert_eq!(spec.capture.partial_after, None);
+        assert_eq!(spec.drain, Duration::from_millis(250));
+        assert_eq!(display.format, Format::Text);
+        assert!(display.show_argv && !display.quiet);
+        assert_eq!(display.on_disconnect, OnDisconnect::Stop);
+        assert_eq!(display.result, None);
+    }
+
+    #[test]
+    fn nothing_and_unlimited_are_no_limit() {
+        let (spec, _) = planned(&[
+            "--timeout=0",
+            "--idle-timeout=0s",
+            "--kill-after=0",
+            "--max-memory=unlimited",
+            "--output-limit=unlimited",
+            "--max-output=unlimited",
+            "x",
+        ]);
+        assert_eq!((spec.limits.timeout, spec.limits.idle_timeout), (None, None));
+        assert_eq!(spec.limits.kill_after, Some(Duration::ZERO));
+        assert_eq!((spec.limits.max_memory_bytes, spec.limits.output_limit_bytes), (None, None));
+        assert_eq!(spec.capture.max_output_bytes, u64::MAX);
+    }
+
+    #[test]
+    fn resource_limits_stay_in_their_order() {
+        let (spec, _) = planned(&["-r", "nofile=8,core=0", "--rlimit=nofile=9", "x"]);
+        let (apart, _) = planned(&["-r", "nofile=8", "-r", "core=0", "-r", "nofile=9", "x"]);
+        assert_eq!(spec.rlimits.len(), 3);
+        assert_eq!(format!("{:?}", spec.rlimits), format!("{:?}", apart.rlimits));
+    }
+
+    #[test]
+    fn a_shell_gets_the_string_and_the_other_words_as_its_arguments() {
+        let (spec, _) = planned(&["--shell", "--", "echo $1 $2", "a b", "-c"]);
+        assert_eq!(spec.argv, ["sh", "-c", "echo $1 $2", "sh", "a b", "-c"]);
+        let (spec, _) = planned(&["--shell", ""]);
+        assert_eq!(spec.argv, ["sh", "-c", "", "sh"]);
+    }
+
+    #[test]
+    fn an_unfinished_line_waits_for_ndjson_alone() {
+        let partial_after = |line: &[&str]| planned(line).0.capture.partial_after;
+        assert_eq!(partial_after(&["-fndjson", "x"]), Some(DEFAULT_PARTIAL_AFTER));
+        assert_eq!(partial_after(&["-fndjson", "--partial-after=never", "x"]), None);
+        assert_eq!(partial_after(&["-fndjson", "--partial-after=0", "x"]), Some(Duration::ZERO));
+        assert_eq!(
+            partial_after(&["--partial-after=3", "-fndjson", "x"]),
+            Some(Duration::from_secs(3))
+        );
+        assert_eq!(partial_after(&["--partial-after=3", "x"]), None);
+    }
+
+    #[test]
+    fn metadata_has_each_name_once_with_the_last_value() {
+        let (_, display) = planned(&["--meta=a=1", "--meta", "b=2", "--meta=a=3", "x"]);
+        assert_eq!(display.metadata, [("a".into(), "3".into()), ("b".into(), "2".into())]);
+    }
+
+    #[test]
+    fn how_it_is_shown_comes_through() {
+        let (spec, display) = planned(&[
+            "-qfndjson",
+            "--no-argv",
+            "--merge",
+            "--on-disconnect=continue",
+            "--result=fd:3",
+            "x",
+        ]);
+        assert_eq!(spec.streams, Streams::Merged);
+        assert_eq!(display.format, Format::Ndjson);
+        assert!(display.quiet && !display.show_argv);
+        assert_eq!(display.on_disconnect, OnDisconnect::Continue);
+        assert_eq!(display.result, Some(ResultDestination::Descriptor(3)));
+    }
+
+    #[test]
+    fn an_environment_is_made_only_when_asked_for() {
+        let asked = |line: &[&str]| planned(line).0.environment.is_some();
+        assert!(!asked(&["-C", "/", "x"]));
+        for line in [["--clear-env"], ["--unset=A"], ["--env=A"], ["--env-file=/dev/null"]] {
+            assert!(asked(&[line[0], "x"]), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn clear_keeps_a_few_and_takes_nothing_else_over() {
+        let own = [("PATH", "/bin"), ("SECRET", "s"), ("LC_ALL", "C"), ("LC_TIME", "C")];
+        let made = composed_from(&own, &[], &["--clear-env", "x"]);
+        assert_eq!(made, variables(&[("PATH", "/bin"), ("LC_ALL", "C")]));
+    }
+
+    #[test]
+    fn the_order_is_clear_unset_file_env_whatever_it_was_on_the_line() {
+        let own = [("PATH", "/bin"), ("A", "own"), ("B", "own"), ("C", "own")];
+        let files = [("A", "file"), ("PATH", "file")];
+        let made = composed_from(
+            &own,
+            &files,
+            &[
+                "-e",
+                "A=env",
+                "--env",
+                "B",
+                "-eGONE",
+                "--unset=A",
+                "--unset=PATH",
+                "--clear-env",
+                "x",
+            ],
+        );
+        assert_eq!(made, variables(&[("PATH", "file"), ("A", "env"), ("B", "own")]));
+    }
+
+    #[test]
+    fn a_name_that_is_set_is_there_once() {
+        let own = [("A", "1"), ("A", "2"), ("B", "3")];
+        let made = composed_from(&own, &[], &["-e", "A=4", "-e", "A=5", "x"]);
+        assert_eq!(made, variables(&[("B", "3"), ("A", "5")]));
+    }
+
+    #[test]
+    fn files_of_variables_are_read_in_turn() {
+        let mut first = tempfile::NamedTempFile::new().expect("a file can be made");
+        let mut second = tempfile::NamedTempFile::new().expect("a file can be made");
+        first.write_all(b"# one\nA=1\nB=$A b\n").expect("it can be written");
+        second.write_all(b"A=2\n").expect("it can be written");
+        let mut args = typed(&["--clear-env", "--unset=PATH", "x"]);
+        args.surroundings.env_file = vec![first.path().into(), second.path().into()];
+        let (spec, _) = plan(args).expect("both files are there");
+        let made = spec.environment.expect("it was asked for");
+        let value = |name: &str| made.iter().find(|(known, _)| known == name).map(|pair| &pair.1);
+        assert_eq!(value("A"), Some(&"2".into()));
+        assert_eq!(value("B"), Some(&"$A b".into()));
+    }
+
+    #[test]
+    fn a_file_of_variables_that_cannot_be_used_is_named() {
+        let error = plan(typed(&["--env-file", "/no/such/file", "x"])).expect_err("it is missing");
+        assert_eq!(error.to_string(), "--env-file /no/such/file: No such file or directory");
+        assert_eq!(error.code(), "file_failed");
+        let mut file = tempfile::NamedTempFile::new().expect("a file can be made");
+        file.write_all(b"A=1\nnonsense\n").expect("it can be written");
+        let path = file.path().to_str().expect("a temporary path is text").to_owned();
+        let error = plan(typed(&["--env-file", &path, "x"])).expect_err("line 2 is no assignment");
+        let message = error.to_string();
+        assert!(message.starts_with(&format!("--env-file {path}: line 2")), "{message}");
+    }
+}

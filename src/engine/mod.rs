@@ -1,0 +1,11 @@
+//! One run: the process, two readers, one channel, a supervisor and the pump.
+//!
+//! See the crate's documentation for the threads and for what each may and may not do.
+
+mod channel;
+mod pump;
+mod reader;
+mod spawn;
+mod supervisor;
+
+pub mod run;

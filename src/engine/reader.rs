@@ -1,0 +1,129 @@
+//! The reader of one stream: what one read gives goes to the pump as one message. It cuts no lines and
+//! decides nothing.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::engine::channel::{Blocks, Message, Notice, ReaderState, Shared, ToPump, ToSupervisor};
+use crate::model::error::Error;
+use crate::model::event::Stream;
+use crate::sys::descriptors;
+
+/// How long a draining reader waits, in milliseconds, before it asks again whether it has waited long enough.
+/// Too small wakes a processor for nothing; too big is how late a run with a held stream can end.
+const DRAIN_LOOK_MS: u16 = 5;
+
+/// The reader of one stream.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) stream: Stream,
+    pub(super) pipe: Arc<OwnedFd>,
+    pub(super) blocks: Blocks,
+    pub(super) shared: Arc<Shared>,
+    pub(super) pump: ToPump,
+    pub(super) supervisor: ToSupervisor,
+    /// `--output-limit`, until it was passed.
+    pub(super) output_limit: Option<u64>,
+}
+
+/// What came of one attempt to read.
+enum Read {
+    Data(usize),
+    Interrupted,
+    End,
+}
+
+impl Reader {
+    /// Reads to the end of the stream, or until it was drained for long enough.
+    pub(super) fn run(mut self) {
+        self.state().thread.register();
+        let leaked = self.read_all();
+        // The pump hears of the end behind all data, and before the supervisor can say that all is over.
+        self.pump.send(Message::End(self.stream));
+        self.supervisor.send(Notice::StreamEnded { stream: self.stream, leaked });
+    }
+
+    /// Returns whether the stream was still held when reading stopped.
+    fn read_all(&mut self) -> bool {
+        loop {
+            match self.read() {
+                Read::End => return false,
+                Read::Interrupted if self.state().is_draining() => return self.drain(),
+                Read::Interrupted | Read::Data(_) => {}
+            }
+        }
+    }
+
+    /// The command has ended. What the pipe holds now is always read, however long its reader takes; how
+    /// long to wait for more after that, the supervisor says. Returns whether the stream is still held then.
+    fn drain(&mut self) -> bool {
+        self.state().answer_drain();
+        let mut promised = descriptors::bytes_waiting(self.pipe.as_fd()).unwrap_or(0);
+        loop {
+            if promised == 0 && self.state().is_drained() {
+                return !descriptors::is_hung_up(self.pipe.as_fd());
+            }
+            if self.is_readable() {
+                match self.read() {
+                    Read::End => return false,
+                    Read::Data(count) => promised = promised.saturating_sub(count),
+                    Read::Interrupted => {}
+                }
+            }
+        }
+    }
+
+    fn is_readable(&self) -> bool {
+        let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut fds, PollTimeout::from(DRAIN_LOOK_MS)), Ok(count) if count > 0)
+    }
+
+    fn read(&mut self) -> Read {
+        self.wait_for_block();
+        let Some(mut block) = self.blocks.take() else { return Read::Interrupted };
+        match nix::unistd::read(&*self.pipe, block.room()) {
+            Ok(0) => Read::End,
+            Ok(count) => {
+                let at = self.shared.elapsed();
+                let produced = self.shared.note_output(count, at);
+                self.pump.send(Message::Data { stream: self.stream, block: block.filled(count), at });
+                if self.output_limit.is_some_and(|limit| produced > limit) {
+                    self.output_limit = None;
+                    self.supervisor.send(Notice::OutputLimitPassed);
+                }
+                Read::Data(count)
+            }
+            Err(Errno::EINTR) => {
+                self.blocks.put_back(block);
+                Read::Interrupted
+            }
+            Err(errno) => {
+                let what = format!("reading the command's {}", self.stream.as_str());
+                self.pump.send(Message::Broken(Error::Output { what, source: io::Error::from(errno) }));
+                Read::End
+            }
+        }
+    }
+
+    /// Waits for a buffer to read into. While there is none, because the consumer takes too little, the idle
+    /// clock rests: the command may be waiting for us.
+    fn wait_for_block(&mut self) {
+        if self.blocks.is_any_free() {
+            return;
+        }
+        self.state().set_held_back(true);
+        while !self.blocks.is_any_free() {
+            self.blocks.wait();
+        }
+        self.shared.note_activity(self.shared.elapsed());
+        self.state().set_held_back(false);
+    }
+
+    fn state(&self) -> &ReaderState {
+        &self.shared.readers[self.stream.index()]
+    }
+}

@@ -1,0 +1,290 @@
+//! One run from beginning to end, in the foreground.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use crate::engine::channel::{self, Message, Notice, Shared, ToPump, ToReader, ToSupervisor};
+use crate::engine::pump::{Account, Pump, Report, delivery_of};
+use crate::engine::reader::Reader;
+use crate::engine::spawn::{self, Command};
+use crate::engine::supervisor::{State, Supervisor};
+use crate::model::error::Error;
+use crate::model::event::{Event, RunResult, Started, Stream, StreamTotals, VERSION, argv_fields};
+use crate::model::kept::Kept;
+use crate::model::outcome::{Delivery, Outcome};
+use crate::model::spec::{Display, Format, Keep, Limits, OnDisconnect, ResultDestination, Spec};
+use crate::sink::destination::{Destination, Patience};
+use crate::sink::ndjson::Ndjson;
+use crate::sink::result_file::ResultFile;
+use crate::sink::text::Text;
+use crate::sink::{Sink, json_line, message};
+use crate::sys::signals;
+use crate::sys::tree::Tree;
+use crate::sys::{descriptors, interrupt};
+
+/// Runs a command and shows it, to the end, and returns runcast's exit status.
+///
+/// A plan that failed is shown as a run that never started: whoever reads the result gets one.
+#[must_use]
+pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
+    let spec = plan.map(Arc::new);
+    let limits = spec.as_ref().ok().map(|spec| spec.limits.clone());
+    let patience = Arc::new(Patience::default());
+    let mut sink = match make_sink(limits.as_ref(), display, &patience) {
+        Ok(sink) => sink,
+        Err(error) => return fail(&error),
+    };
+    let mut result_file = None;
+    let ending = open_result(display).and_then(|file| {
+        result_file = file;
+        supervise(spec?, display, &patience, &mut *sink)
+    });
+    let ending = ending.unwrap_or_else(Ending::of_failure);
+    ending.conclude(&mut *sink, result_file, display, &patience)
+}
+
+/// Says what failed, where there is nothing to show it in.
+fn fail(error: &Error) -> u8 {
+    message::say_error(error);
+    error.status()
+}
+
+/// What the run is shown in.
+fn make_sink<'a>(
+    limits: Option<&'a Limits>,
+    display: &Display,
+    patience: &'a Patience,
+) -> Result<Box<dyn Sink + 'a>, Error> {
+    let stdout = Destination::new(standard(Stream::Stdout)?, "standard output", patience);
+    Ok(match display.format {
+        Format::Ndjson => Box::new(Ndjson::new(stdout, display)),
+        Format::Text => {
+            let stderr = Destination::new(standard(Stream::Stderr)?, "standard error", patience);
+            Box::new(Text::new([stdout, stderr], display, limits))
+        }
+    })
+}
+
+/// One of our own standard streams. What was closed at the start is `/dev/null` by now.
+fn standard(stream: Stream) -> Result<BorrowedFd<'static>, Error> {
+    let number = match stream {
+        Stream::Stdout => 1,
+        Stream::Stderr => 2,
+    };
+    descriptors::open_descriptor(number)
+        .map_err(|source| Error::Output { what: format!("standard stream {number}"), source })
+}
+
+/// The descriptors whose consumer's end is to stop the run.
+fn watched(display: &Display) -> Result<Vec<BorrowedFd<'static>>, Error> {
+    if display.on_disconnect == OnDisconnect::Continue {
+        return Ok(Vec::new());
+    }
+    let streams: &[Stream] = match (display.format, display.quiet) {
+        (Format::Ndjson, _) => &[Stream::Stdout],
+        (Format::Text, false) => &Stream::ALL,
+        (Format::Text, true) if display.result == Some(ResultDestination::Stdout) => &[Stream::Stdout],
+        (Format::Text, true) => &[],
+    };
+    streams.iter().map(|&stream| standard(stream)).collect()
+}
+
+/// Where the result goes beside the sink. It is looked at before any other descriptor of ours is opened, so
+/// that `fd:N` cannot name one of those.
+fn open_result(display: &Display) -> Result<Option<ResultFile>, Error> {
+    match &display.result {
+        None | Some(ResultDestination::Stdout) => Ok(None),
+        Some(ResultDestination::File(path)) => ResultFile::at_path(path).map(Some),
+        Some(ResultDestination::Descriptor(number)) => ResultFile::at_descriptor(*number).map(Some),
+    }
+}
+
+/// Starts the command and the threads, and pumps until all is over.
+fn supervise(
+    spec: Arc<Spec>,
+    display: &Display,
+    patience: &Arc<Patience>,
+    sink: &mut dyn Sink,
+) -> Result<Ending, Error> {
+    let watched = watched(display)?;
+    // A fifo may have to be waited for here, so our signals still have their default actions.
+    let stdin = spawn::open_stdin(&spec.stdin)?;
+    let (signals, dispositions) = signals::take().map_err(failed("signals"))?;
+    interrupt::prepare().map_err(failed("signals"))?;
+    let tree = Tree::prepare().map_err(failed("subreaper"))?;
+    let command = spawn::spawn(&spec, stdin, &dispositions)?;
+
+    let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
+    shared.pump.register();
+    let (to_pump, inbox) = channel::to_pump();
+    let (to_supervisor, notices) = channel::to_supervisor().map_err(|errno| failed("eventfd")(errno.into()))?;
+    // Should a thread not be made, the command is killed when we end.
+    let readers = start_readers(&spec, &command.pipes, &shared, &to_pump, &to_supervisor)?;
+    let interrupted = to_supervisor.clone();
+    let supervisor = Supervisor {
+        state: State::new(command.pipes.len(), &spec),
+        spec: Arc::clone(&spec),
+        pid: command.pid,
+        tree,
+        signals,
+        notices,
+        pump: to_pump.clone(),
+        shared: Arc::clone(&shared),
+        pipes: command.pipes.clone(),
+        watched,
+    };
+    start_thread("supervisor", to_pump, move || {
+        supervisor.run(move || interrupted.send(Notice::Interrupted));
+    })?;
+
+    let id = fresh_id()?;
+    let started = started(&spec, display, &command, &id);
+    let account = match (display.format, &display.result) {
+        (Format::Text, None) => Account::None,
+        _ => Account::Kept,
+    };
+    let pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, account, display.on_disconnect);
+    let report = pump.run(&inbox, started);
+    Ok(Ending { report, supervisor: Some(to_supervisor) })
+}
+
+fn failed(step: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Spawn { step, source }
+}
+
+fn start_readers(
+    spec: &Spec,
+    pipes: &[Arc<OwnedFd>],
+    shared: &Arc<Shared>,
+    to_pump: &ToPump,
+    to_supervisor: &ToSupervisor,
+) -> Result<Vec<ToReader>, Error> {
+    let start = |(stream, pipe): (Stream, &Arc<OwnedFd>)| {
+        let (back, blocks) = channel::blocks();
+        let reader = Reader {
+            stream,
+            pipe: Arc::clone(pipe),
+            blocks,
+            shared: Arc::clone(shared),
+            pump: to_pump.clone(),
+            supervisor: to_supervisor.clone(),
+            output_limit: spec.limits.output_limit_bytes,
+        };
+        let thread = start_thread(stream.as_str(), to_pump.clone(), move || reader.run())?;
+        Ok(ToReader::new(back, thread))
+    };
+    Stream::ALL.into_iter().zip(pipes).map(start).collect()
+}
+
+/// Starts a thread which, should it panic, tells the pump: the pump would wait for it for ever.
+fn start_thread(
+    name: &str,
+    pump: ToPump,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<thread::Thread, Error> {
+    struct Alarm(ToPump);
+    impl Drop for Alarm {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                self.0.send(Message::Died);
+            }
+        }
+    }
+    let alarm = Alarm(pump);
+    let made = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _alarm = alarm;
+        work();
+    });
+    made.map(|handle| handle.thread().clone()).map_err(failed("thread"))
+}
+
+/// A name for a run that was not given one.
+fn fresh_id() -> Result<String, Error> {
+    let random = getrandom::u64().map_err(|error| failed("getrandom")(io::Error::other(error)))?;
+    Ok(format!("{random:016x}"))
+}
+
+fn started<'a>(spec: &'a Spec, display: &Display, command: &Command, id: &'a str) -> Started<'a> {
+    let (argv, argv_base64) = argv_fields(&spec.argv);
+    let directory = spec.directory.as_deref().unwrap_or(Path::new("."));
+    Started {
+        v: VERSION,
+        id,
+        pid: command.pid,
+        argv: display.show_argv.then_some(argv),
+        argv_base64: argv_base64.filter(|_| display.show_argv),
+        cwd: directory.canonicalize().ok().map(|path| path.to_string_lossy().into_owned()),
+        time: format!("{:.6}", command.time),
+    }
+}
+
+/// A run that is over, and what is left to be said of it.
+struct Ending {
+    report: Report,
+    /// It stays until all is said: it still takes signals, and ends the wait for a reader that does not read.
+    supervisor: Option<ToSupervisor>,
+}
+
+impl Ending {
+    fn of_failure(error: Error) -> Self {
+        let nothing = || StreamTotals { kept: Kept::new(Keep::Head, 0), bytes: 0, lines: 0 };
+        let report = Report {
+            outcome: Outcome::never_started(),
+            streams: [nothing(), nothing()],
+            delivery: Delivery::Failed(error),
+            is_lost: false,
+            undelivered_bytes: None,
+        };
+        Self { report, supervisor: None }
+    }
+
+    /// Writes the result wherever it goes, says what failed, and returns the exit status.
+    ///
+    /// The file is written before standard output has its result, so that both can tell of a full disk, and
+    /// takes its place after it, so that it can tell of a consumer that was lost with the last line.
+    fn conclude(
+        mut self,
+        sink: &mut dyn Sink,
+        mut result_file: Option<ResultFile>,
+        display: &Display,
+        patience: &Patience,
+    ) -> u8 {
+        self.stage(&mut result_file);
+        if !self.report.is_lost
+            && let Err(lost) = sink.result(self.result())
+        {
+            self.report.delivery = delivery_of(lost, display.on_disconnect, patience);
+            self.stage(&mut result_file);
+        }
+        if let Some(file) = result_file
+            && let Err(error) = file.commit()
+        {
+            self.report.delivery = Delivery::Failed(error);
+        }
+        if let Some(supervisor) = self.supervisor {
+            supervisor.send(Notice::Delivered);
+        }
+        if let Delivery::Failed(error) = &self.report.delivery {
+            message::say_error(error);
+        }
+        self.report.outcome.status(&self.report.delivery)
+    }
+
+    fn result(&self) -> RunResult<'_> {
+        let Report { outcome, streams, delivery, undelivered_bytes, .. } = &self.report;
+        RunResult::new(outcome, streams, delivery, *undelivered_bytes)
+    }
+
+    /// Writes the result beside its place. A file that cannot be written is given up.
+    fn stage(&mut self, result_file: &mut Option<ResultFile>) {
+        let Some(file) = result_file else { return };
+        let line = json_line(&Event::Result(Box::new(self.result())));
+        if let Err(error) = file.stage(&line) {
+            *result_file = None;
+            self.report.delivery = Delivery::Failed(error);
+        }
+    }
+}

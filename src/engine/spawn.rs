@@ -1,0 +1,79 @@
+//! Starts the command: its pipes, its standard input, its process.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use nix::fcntl::OFlag;
+
+use crate::model::error::{Error, reason};
+use crate::model::spec::{Spec, Stdin, Streams};
+use crate::sys::child_setup::{Prepared, StandardStreams};
+use crate::sys::descriptors;
+use crate::sys::signals::Dispositions;
+
+/// A command that was started.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) pid: i32,
+    /// The reading ends, in the order of the streams; only one where they are merged.
+    pub(super) pipes: Vec<Arc<OwnedFd>>,
+    /// When it was started; nothing of it happened before.
+    pub(super) start: Instant,
+    /// The same on the wall's clock.
+    pub(super) time: Timestamp,
+}
+
+/// Starts the command on the calling thread, which has to live as long as the run.
+pub(super) fn spawn(
+    spec: &Spec,
+    stdin: Option<File>,
+    dispositions: &Dispositions,
+) -> Result<Command, Error> {
+    let mut prepared = Prepared::new(spec)?;
+    let (read, write) = pipe()?;
+    let mut pipes = vec![Arc::new(read)];
+    let stderr = match spec.streams {
+        Streams::Merged => None,
+        Streams::Separate => {
+            let (read, write) = pipe()?;
+            pipes.push(Arc::new(read));
+            Some(write)
+        }
+    };
+    let streams = StandardStreams {
+        stdin: stdin.as_ref().map(AsRawFd::as_raw_fd),
+        stdout: write.as_raw_fd(),
+        stderr: stderr.as_ref().unwrap_or(&write).as_raw_fd(),
+    };
+    let (start, time) = (Instant::now(), Timestamp::now());
+    let pid = prepared.start(streams, dispositions)?;
+    // The command has it now, or another. Were it held here too, whoever writes to it would not learn that
+    // the command reads no more. Where it cannot be let go that is all that is lost.
+    let _ = descriptors::release_stdin();
+    Ok(Command { pid, pipes, start, time })
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    nix::unistd::pipe2(OFlag::O_CLOEXEC)
+        .map_err(|errno| Error::Spawn { step: "pipe", source: io::Error::from(errno) })
+}
+
+/// Opens what the command is to read; `None` is what we have ourselves.
+pub(super) fn open_stdin(stdin: &Stdin) -> Result<Option<File>, Error> {
+    let path = match stdin {
+        Stdin::Inherit => return Ok(None),
+        Stdin::Null => Path::new("/dev/null"),
+        Stdin::File(path) => path,
+    };
+    let failed = |why: String| Error::File { option: "--stdin", path: path.as_os_str().to_owned(), why };
+    let file = File::open(path).map_err(|error| failed(reason(&error)))?;
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        return Err(failed("it is a directory".to_owned()));
+    }
+    Ok(Some(file))
+}

@@ -1,0 +1,48 @@
+//! runcast runs one command, streams its output live, line by line, and says exactly how it ended.
+//!
+//! # Layers
+//!
+//! A file imports only from layers below its own.
+//!
+//! | layer | what it is |
+//! |---|---|
+//! | [`model`] | plain data and pure functions: lines, the kept part, the stop state machine, events, units |
+//! | [`sys`] | the operating system, and the only unsafe code: making, signalling and reaping processes |
+//! | [`sink`] | formats and destinations: text, NDJSON, the result file |
+//! | [`engine`] | one run: process, readers, channel, supervisor, pump |
+//! | [`cli`] | what was typed, what it means, and what is done about it |
+//!
+//! # Threads
+//!
+//! | thread | waits on | may block on | never |
+//! |---|---|---|---|
+//! | main: the pump | the channel, its own timers | writing to stdout, stderr and files | signals, reaps |
+//! | a reader for each stream | read(2) | a free buffer: that is the backpressure | cuts lines |
+//! | supervisor | signals, the command's end, the next deadline | nothing | writes output |
+//!
+//! ctrlc has a thread of its own for INT, which only passes it on to the supervisor.
+//!
+//! # The way of one line
+//!
+//! The command writes it into a pipe. A reader takes what one read gives, stamps it and sends it as one
+//! message. The pump counts it, keeps what the result keeps, cuts it into lines and hands those to the sink,
+//! which writes them when nothing more is waiting. The buffer goes back to the reader: once a run is under
+//! way nothing is allocated for a line or a read.
+//!
+//! # The way of one signal
+//!
+//! Its handler writes into a pipe. The supervisor reads it and asks the escalation what to do; what is decided
+//! goes to the processes of the run and, as an event, through the channel to the pump, which shows it in its
+//! place.
+//!
+//! # How a run ends
+//!
+//! That the command ended and that its output ended are two facts, and a run is over when both have come, or
+//! when streams that something else still holds were drained for long enough. The supervisor says so, the pump
+//! writes the result, and [`main`](../runcast/index.html) exits with its status.
+
+pub mod cli;
+pub mod engine;
+pub mod model;
+pub mod sink;
+pub mod sys;

@@ -1,0 +1,194 @@
+//! runcast's own failures: what failed on what, the code that programs read, and the exit status.
+//!
+//! How the command ended is an [`Outcome`](crate::model::outcome::Outcome), never an error.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// The exit status of runcast when it failed itself.
+pub const STATUS_FAILED: u8 = 125;
+/// The exit status when the command was found but cannot be executed.
+pub const STATUS_NOT_EXECUTABLE: u8 = 126;
+/// The exit status when the command was not found.
+pub const STATUS_NOT_FOUND: u8 = 127;
+
+/// A failure of runcast's own. Its message is one line that fits after `runcast: `.
+#[derive(Debug)]
+pub enum Error {
+    /// The command line makes no sense; the text says where.
+    Usage(String),
+    /// The command was not found.
+    NotFound {
+        /// What was looked for.
+        command: OsString,
+    },
+    /// The command was found but cannot be executed.
+    NotExecutable {
+        /// What was found.
+        command: OsString,
+        /// Why it cannot.
+        why: String,
+    },
+    /// The process could not be made or prepared.
+    Spawn {
+        /// Which step failed: the system call's name or what it was for.
+        step: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The folder to start in cannot be entered.
+    Chdir {
+        /// The folder.
+        directory: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that an option names cannot be used.
+    File {
+        /// The option, as `--stdin`.
+        option: &'static str,
+        /// The file, or whatever the option was given.
+        path: OsString,
+        /// Why.
+        why: String,
+    },
+    /// A resource limit cannot be set.
+    Limit {
+        /// Its name, as on the command line.
+        name: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The output or the result cannot be written.
+    Output {
+        /// What it was written to, as `standard output`.
+        what: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread of runcast's own ended before its work was done: a defect.
+    Internal(&'static str),
+}
+
+impl Error {
+    /// The code that the result's `error` carries.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "usage",
+            Self::NotFound { .. } => "not_found",
+            Self::NotExecutable { .. } => "not_executable",
+            Self::Spawn { .. } | Self::Internal(_) => "spawn_failed",
+            Self::Chdir { .. } => "chdir_failed",
+            Self::File { .. } => "file_failed",
+            Self::Limit { .. } => "limit_not_set",
+            Self::Output { .. } => "output_failed",
+        }
+    }
+
+    /// The exit status of runcast.
+    #[must_use]
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => STATUS_NOT_FOUND,
+            Self::NotExecutable { .. } => STATUS_NOT_EXECUTABLE,
+            _ => STATUS_FAILED,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) => write!(f, "{}", OneLine(text)),
+            Self::NotFound { command } => write!(f, "{}: command not found", Shown(command)),
+            Self::NotExecutable { command, why } => {
+                write!(f, "{}: cannot be executed: {}", Shown(command), OneLine(why))
+            }
+            Self::Spawn { step, source } => write!(f, "{step}: {}", Reason(source)),
+            Self::Chdir { directory, source } => {
+                write!(f, "--chdir {}: {}", Shown(directory.as_os_str()), Reason(source))
+            }
+            Self::File { option, path, why } => {
+                write!(f, "{option} {}: {}", Shown(path), OneLine(why))
+            }
+            Self::Limit { name, source } => write!(f, "--rlimit {name}: {}", Reason(source)),
+            Self::Output { what, source } => {
+                write!(f, "{}: {}", OneLine(what), Reason(source))
+            }
+            Self::Internal(what) => write!(f, "internal error: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A text on one line: control characters are written as escapes, so that a message stays one line and
+/// cannot steer the terminal.
+struct OneLine<'a>(&'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+                write!(f, "{}", c.escape_default())?;
+            } else {
+                write!(f, "{c}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A word of the user's, on one line; an empty one is shown as `''`.
+struct Shown<'a>(&'a OsStr);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return write!(f, "''");
+        }
+        write!(f, "{}", OneLine(&self.0.to_string_lossy()))
+    }
+}
+
+/// An operating system's reason without the `(os error N)` that [`io::Error`] adds.
+struct Reason<'a>(&'a io::Error);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", OneLine(&reason(self.0)))
+    }
+}
+
+/// The operating system's words for an error, as `No space left on device`.
+#[must_use]
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_whatever_the_word_holds() {
+        let error = Error::NotFound { command: OsString::from("a\nb\x1b[31m") };
+        assert_eq!(error.to_string(), "a\\nb\\u{1b}[31m: command not found");
+    }
+
+    #[test]
+    fn the_reason_is_the_operating_systems_alone() {
+        let error = Error::Output {
+            what: "standard output".to_owned(),
+            source: io::Error::from_raw_os_error(libc::ENOSPC),
+        };
+        assert_eq!(error.to_string(), "standard output: No space left on device");
+    }
+}

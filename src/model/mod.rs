@@ -1,0 +1,11 @@
+//! Plain data and pure functions: no input or output, no threads, no clock, no unsafe code.
+
+pub mod error;
+pub mod escalation;
+pub mod event;
+pub mod kept;
+pub mod lines;
+pub mod outcome;
+pub mod rlimits;
+pub mod spec;
+pub mod units;

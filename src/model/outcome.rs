@@ -1,0 +1,246 @@
+//! How a run ended, and the exit status that follows: the one place with that table.
+
+use std::time::Duration;
+
+use crate::model::error::Error;
+use crate::model::units::Signal;
+
+/// The exit status when a timeout stopped the run.
+pub const STATUS_TIMED_OUT: u8 = 124;
+/// The exit status when the consumer of the output went away: 128 + PIPE.
+pub const STATUS_DISCONNECTED: u8 = 141;
+
+/// How the command itself ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It exited with this code.
+    Exited(u8),
+    /// A signal ended it.
+    Signaled {
+        /// The signal.
+        signal: Signal,
+        /// Whether it left a core.
+        core_dumped: bool,
+    },
+    /// It never started, or could not be killed and still lives.
+    NotSeen,
+}
+
+/// Why runcast stopped a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// `--timeout`.
+    Timeout,
+    /// `--idle-timeout`.
+    IdleTimeout,
+    /// A signal that runcast received.
+    Signal,
+    /// The consumer of the output went away, or the output could not be written.
+    Disconnect,
+    /// `--output-limit`.
+    Output,
+    /// `--max-memory`.
+    Memory,
+}
+
+impl StopReason {
+    /// The word that events carry.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::IdleTimeout => "idle_timeout",
+            Self::Signal => "signal",
+            Self::Disconnect => "disconnect",
+            Self::Output => "output",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// The resource limit that ended the command, where that can be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitHit {
+    /// Processor time: XCPU, or KILL at the hard limit.
+    Cpu,
+    /// The size of a file: XFSZ.
+    FileSize,
+}
+
+impl LimitHit {
+    /// The word that the result carries: the limit's name on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::FileSize => "fsize",
+        }
+    }
+}
+
+/// What the command and the children it waited for used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user: Duration,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// The largest resident size of any one of them, in bytes.
+    pub max_rss_bytes: u64,
+}
+
+/// How a run ended, as the supervisor saw it.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// How the command ended.
+    pub ended: Ended,
+    /// Why runcast stopped the run, if it did.
+    pub stopped_by: Option<StopReason>,
+    /// The signal that runcast received and that began the stop or ended the command.
+    pub received: Option<Signal>,
+    /// The last signal that runcast sent to stop the run.
+    pub last_sent: Option<Signal>,
+    /// Whether a stream was still held when reading stopped.
+    pub leaked: bool,
+    /// Processes of the run that are alive.
+    pub leftover: Vec<i32>,
+    /// The resource limit that ended the command.
+    pub limit: Option<LimitHit>,
+    /// From start to end of the command.
+    pub duration: Duration,
+    /// What it used.
+    pub usage: Usage,
+}
+
+impl Outcome {
+    /// The outcome of a run whose command never started.
+    #[must_use]
+    pub fn never_started() -> Self {
+        Self {
+            ended: Ended::NotSeen,
+            stopped_by: None,
+            received: None,
+            last_sent: None,
+            leaked: false,
+            leftover: Vec::new(),
+            limit: None,
+            duration: Duration::ZERO,
+            usage: Usage::default(),
+        }
+    }
+
+    /// Whether a timeout stopped the run.
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        matches!(self.stopped_by, Some(StopReason::Timeout | StopReason::IdleTimeout))
+    }
+
+    /// The exit status of runcast; the table of the manual, in its order of precedence.
+    ///
+    /// `delivery` says what became of the output: an error of ours outranks everything, since then nobody saw
+    /// what there was to see; a time limit outranks whatever status the command then ended with.
+    #[must_use]
+    pub fn status(&self, delivery: &Delivery) -> u8 {
+        match delivery {
+            Delivery::Failed(error) => return error.status(),
+            Delivery::Disconnected => return STATUS_DISCONNECTED,
+            Delivery::Whole | Delivery::Cut(_) => {}
+        }
+        if self.timed_out() {
+            return STATUS_TIMED_OUT;
+        }
+        if self.stopped_by == Some(StopReason::Disconnect) {
+            return STATUS_DISCONNECTED;
+        }
+        let own = match self.ended {
+            Ended::Exited(code) => code,
+            Ended::Signaled { signal, .. } => signal.status(),
+            // Still alive though it was killed: what is known is the signal that was sent.
+            Ended::NotSeen => self.last_sent.unwrap_or(Signal::KILL).status(),
+        };
+        if own != 0 {
+            return own;
+        }
+        // A run that was stopped for a limit, and a result that nobody could read, are never a success.
+        match (self.stopped_by, delivery) {
+            (Some(StopReason::Memory | StopReason::Output), _) => {
+                self.last_sent.unwrap_or(Signal::KILL).status()
+            }
+            (_, Delivery::Cut(signal)) => signal.or(self.received).unwrap_or(Signal::TERM).status(),
+            _ => own,
+        }
+    }
+}
+
+/// What became of the output on its way to the consumer.
+#[derive(Debug)]
+pub enum Delivery {
+    /// All of it was taken.
+    Whole,
+    /// The run was stopped, or this signal came when it was over, and its reader took no more in the time
+    /// that it had.
+    Cut(Option<Signal>),
+    /// The consumer went away, and that was to stop the run.
+    Disconnected,
+    /// It could not be written.
+    Failed(Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(ended: Ended) -> Outcome {
+        Outcome { ended, ..Outcome::never_started() }
+    }
+
+    #[test]
+    fn the_commands_own_code_comes_through() {
+        for code in 0..=255 {
+            assert_eq!(ended(Ended::Exited(code)).status(&Delivery::Whole), code);
+        }
+    }
+
+    #[test]
+    fn a_signal_is_128_and_its_number() {
+        let outcome = ended(Ended::Signaled { signal: Signal::KILL, core_dumped: false });
+        assert_eq!(outcome.status(&Delivery::Whole), 137);
+    }
+
+    #[test]
+    fn time_outranks_the_commands_own_code() {
+        let mut outcome = ended(Ended::Exited(0));
+        outcome.stopped_by = Some(StopReason::Timeout);
+        assert_eq!(outcome.status(&Delivery::Whole), 124);
+        assert!(outcome.timed_out());
+    }
+
+    #[test]
+    fn a_run_stopped_for_a_limit_never_ends_0() {
+        for reason in [StopReason::Memory, StopReason::Output] {
+            let mut outcome = ended(Ended::Exited(0));
+            outcome.stopped_by = Some(reason);
+            outcome.last_sent = Some(Signal::TERM);
+            assert_eq!(outcome.status(&Delivery::Whole), 143);
+            outcome.ended = Ended::Exited(3);
+            assert_eq!(outcome.status(&Delivery::Whole), 3);
+        }
+    }
+
+    #[test]
+    fn output_that_nobody_saw_is_never_success() {
+        let outcome = ended(Ended::Exited(0));
+        assert_eq!(outcome.status(&Delivery::Disconnected), 141);
+        assert_eq!(outcome.status(&Delivery::Cut(None)), 143);
+        let failed = Delivery::Failed(Error::Internal("x"));
+        assert_eq!(outcome.status(&failed), 125);
+    }
+
+    #[test]
+    fn a_signal_that_was_handled_leaves_the_commands_own_code() {
+        let mut outcome = ended(Ended::Exited(0));
+        outcome.stopped_by = Some(StopReason::Signal);
+        outcome.received = Some(Signal::TERM);
+        assert_eq!(outcome.status(&Delivery::Whole), 0);
+    }
+}

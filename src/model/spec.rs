@@ -1,0 +1,193 @@
+//! What to run and how: the command, its limits, its surroundings, and what is kept of its output.
+//!
+//! Everything here is already understood and checked as far as text can be; opening files and asking the
+//! operating system is left to the layers above.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::rlimits::Rlimit;
+use crate::model::units::Signal;
+
+/// One run, as asked for.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// The program and its arguments; never empty.
+    pub argv: Vec<OsString>,
+    /// Where the command starts; `None` is where runcast was started.
+    pub directory: Option<PathBuf>,
+    /// The command's whole environment; `None` is runcast's own, unchanged.
+    pub environment: Option<Vec<(OsString, OsString)>>,
+    /// What the command reads.
+    pub stdin: Stdin,
+    /// Whether its two output streams share a pipe.
+    pub streams: Streams,
+    /// The file mode creation mask, `umask(2)`.
+    pub umask: Option<u32>,
+    /// An increment of the nice value, `nice(2)`.
+    pub nice: Option<i32>,
+    /// Whether `PR_SET_NO_NEW_PRIVS` is set, `prctl(2)`.
+    pub no_new_privs: bool,
+    /// Resource limits of the command, in the order given; a later one wins.
+    pub rlimits: Vec<Rlimit>,
+    /// What stops the run, and how.
+    pub limits: Limits,
+    /// How output is cut into lines and what of it is kept.
+    pub capture: Capture,
+    /// How long to wait for streams that are still held after the command ended.
+    pub drain: Duration,
+    /// What becomes of processes that are alive after that.
+    pub leftover: Leftover,
+    /// What is forwarded in place of a received signal; `None` is nothing.
+    pub signal_map: Vec<(Signal, Option<Signal>)>,
+}
+
+/// What stops a run, and how.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Longest time from the command's start; `None` is for ever.
+    pub timeout: Option<Duration>,
+    /// Longest time without a byte from either stream; `None` is for ever.
+    pub idle_timeout: Option<Duration>,
+    /// What stopping sends first.
+    pub stop_signal: Signal,
+    /// Time from the first signal to KILL, if it was given. See [`Limits::kill_after`].
+    pub kill_after: Option<Duration>,
+    /// Most resident memory of all processes together, in bytes.
+    pub max_memory_bytes: Option<u64>,
+    /// Most output of both streams together, in bytes.
+    pub output_limit_bytes: Option<u64>,
+}
+
+/// `--kill-after` where it is not given, for a stop of runcast's own.
+pub const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
+
+/// Time to end after a TERM that runcast received, where `--kill-after` is not given: whoever sent it,
+/// a service manager or a container runtime, usually grants about as much before its own KILL.
+pub const TERM_KILL_AFTER: Duration = Duration::from_secs(10);
+
+impl Limits {
+    /// Time from the first signal of a stop to KILL.
+    #[must_use]
+    pub fn kill_after(&self) -> Duration {
+        self.kill_after.unwrap_or(DEFAULT_KILL_AFTER)
+    }
+}
+
+/// What the command reads as its standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stdin {
+    /// runcast's own standard input, untouched.
+    Inherit,
+    /// Nothing: `/dev/null`.
+    Null,
+    /// A file, its path relative to where runcast was started.
+    File(PathBuf),
+}
+
+/// How the command's output streams reach runcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// A pipe each; their order is the order of arrival.
+    Separate,
+    /// One pipe for both; their order is exact, and all of it counts as standard output.
+    Merged,
+}
+
+/// How output is cut into lines, and what the result keeps of it.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// Bytes of each stream that the result keeps.
+    pub max_output_bytes: u64,
+    /// Which part is kept past that.
+    pub keep: Keep,
+    /// The longest piece handled as one line, without its end; at least [`MIN_LINE_BYTES`].
+    pub max_line_bytes: usize,
+    /// What ends a line.
+    pub split: Split,
+    /// When an unfinished line goes out; `None` is never.
+    pub partial_after: Option<Duration>,
+}
+
+/// The smallest `--max-line`: a piece never ends inside a character, and one takes up to four bytes.
+pub const MIN_LINE_BYTES: usize = 4;
+
+/// Which part of a stream the result keeps when there is more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// The beginning.
+    Head,
+    /// The end.
+    Tail,
+    /// Half of it from the beginning, half from the end.
+    Both,
+}
+
+/// What ends a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// LF; everything else is content.
+    Lf,
+    /// LF, CR or CR LF.
+    Cr,
+    /// NUL.
+    Nul,
+}
+
+/// What becomes of processes that are still alive when the command has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leftover {
+    /// They are left alone, and the pipes that they hold are emptied by a helper.
+    Leave,
+    /// They are stopped as a timeout would.
+    Kill,
+    /// They are waited for.
+    Wait,
+}
+
+/// How a run is shown and where its result goes.
+#[derive(Debug, Clone)]
+pub struct Display {
+    /// What standard output carries.
+    pub format: Format,
+    /// Whether the output itself is left out of what is shown.
+    pub quiet: bool,
+    /// Whether events carry the command line.
+    pub show_argv: bool,
+    /// What every chunk carries as `metadata`, in the order given.
+    pub metadata: Vec<(String, String)>,
+    /// What a consumer that went away means for the run.
+    pub on_disconnect: OnDisconnect,
+    /// Where the result object goes beside standard output.
+    pub result: Option<ResultDestination>,
+}
+
+/// What standard output carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The command's own bytes.
+    Text,
+    /// One JSON object per line.
+    Ndjson,
+}
+
+/// What a consumer that went away means for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDisconnect {
+    /// The run is stopped as a timeout would.
+    Stop,
+    /// It goes on unseen.
+    Continue,
+}
+
+/// Where the result object goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResultDestination {
+    /// A file, whole or not at all; or something there that is no regular file, opened and written.
+    File(PathBuf),
+    /// An inherited descriptor.
+    Descriptor(i32),
+    /// Standard output, last.
+    Stdout,
+}

@@ -1,0 +1,152 @@
+//! A descriptor that somebody else reads, and what can become of it: the one place where a broken pipe, a full
+//! disk, a non-blocking pipe and a reader that takes no more are told apart.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::model::error::Error;
+use crate::model::units::Signal;
+
+/// Bytes held back to be written together. Too small costs a system call more often; too big delays nothing,
+/// since everything is written when nothing more is waiting, but takes memory and spills the cache.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Why a destination is of no more use.
+#[derive(Debug)]
+pub enum Lost {
+    /// Its consumer went away.
+    Gone,
+    /// It cannot be written.
+    Failed(Error),
+    /// Its reader took no more in the time it had.
+    Abandoned,
+}
+
+/// Whether the reader's time is up; ended by the supervisor, which then interrupts a write that blocks.
+#[derive(Debug, Default)]
+pub struct Patience {
+    is_over: AtomicBool,
+    /// The number of the signal that ended it, or 0.
+    ended_by: AtomicI32,
+}
+
+impl Patience {
+    /// The time is up, because of this signal if it is one.
+    pub fn end(&self, signal: Option<Signal>) {
+        self.ended_by.store(signal.map_or(0, Signal::number), Ordering::Relaxed);
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Whether it is.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// The signal that ended it.
+    #[must_use]
+    pub fn ended_by(&self) -> Option<Signal> {
+        Signal::from_number(self.ended_by.load(Ordering::Relaxed))
+    }
+}
+
+/// A descriptor to write to, with a buffer in front of it.
+#[derive(Debug)]
+pub struct Destination<'a> {
+    fd: BorrowedFd<'a>,
+    name: &'static str,
+    buffer: Vec<u8>,
+    patience: &'a Patience,
+    /// The last byte that was written ended a line, or nothing was written yet.
+    at_line_start: bool,
+}
+
+impl<'a> Destination<'a> {
+    /// A destination that errors call `name`.
+    #[must_use]
+    pub fn new(fd: BorrowedFd<'a>, name: &'static str, patience: &'a Patience) -> Self {
+        Self { fd, name, buffer: Vec::new(), patience, at_line_start: true }
+    }
+
+    /// The buffer, to be appended to. Whoever appends calls [`Destination::flush_if_full`] now and then.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// What is in the buffer, not written.
+    #[must_use]
+    pub fn unwritten(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Whether what was written so far ended with a line's end.
+    #[must_use]
+    pub fn is_at_line_start(&self) -> bool {
+        self.at_line_start
+    }
+
+    /// Writes the buffer out if it has grown large.
+    ///
+    /// # Errors
+    ///
+    /// Where the destination is lost.
+    pub fn flush_if_full(&mut self) -> Result<(), Lost> {
+        if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes the buffer out. What could not be written stays in it.
+    ///
+    /// # Errors
+    ///
+    /// Where the destination is lost.
+    pub fn flush(&mut self) -> Result<(), Lost> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let buffer = std::mem::take(&mut self.buffer);
+        let (written, result) = self.write(&buffer);
+        self.buffer = buffer;
+        self.buffer.drain(..written);
+        result
+    }
+
+    /// Writes bytes past the buffer, which must be empty. Returns how many of them were written, all unless
+    /// the destination was lost on the way.
+    pub fn write(&mut self, bytes: &[u8]) -> (usize, Result<(), Lost>) {
+        let mut written = 0;
+        while written < bytes.len() {
+            if self.patience.is_over() {
+                return (written, Err(Lost::Abandoned));
+            }
+            match nix::unistd::write(self.fd, &bytes[written..]) {
+                Ok(count) => {
+                    written += count;
+                    if let Some(last) = written.checked_sub(1) {
+                        self.at_line_start = bytes[last] == b'\n';
+                    }
+                }
+                // Perhaps the supervisor's way of saying that the reader's time is up.
+                Err(Errno::EINTR) => {}
+                // Somebody who shares the descriptor made it non-blocking; that is not ours to change.
+                Err(Errno::EAGAIN) => self.wait_for_room(),
+                Err(Errno::EPIPE | Errno::ECONNRESET) => return (written, Err(Lost::Gone)),
+                Err(errno) => return (written, Err(Lost::Failed(self.error(errno)))),
+            }
+        }
+        (written, Ok(()))
+    }
+
+    fn wait_for_room(&self) {
+        let mut fds = [PollFd::new(self.fd, PollFlags::POLLOUT)];
+        // Whatever it says, the next write tells more.
+        let _ = poll(&mut fds, PollTimeout::NONE);
+    }
+
+    fn error(&self, errno: Errno) -> Error {
+        Error::Output { what: self.name.to_owned(), source: io::Error::from(errno) }
+    }
+}

@@ -1,0 +1,86 @@
+//! Questions about open descriptors that std has no words for.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// A descriptor by its number, checked to be open.
+///
+/// # Errors
+///
+/// EBADF where it is not open.
+pub fn open_descriptor(number: RawFd) -> io::Result<BorrowedFd<'static>> {
+    // SAFETY: F_GETFD only reads; a number that is no descriptor gives EBADF.
+    Errno::result(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
+    // SAFETY: it is open, and inherited descriptors are never closed by this process while it is used.
+    Ok(unsafe { BorrowedFd::borrow_raw(number) })
+}
+
+/// Whether it was opened for writing.
+///
+/// # Errors
+///
+/// What `fcntl(2)` says.
+pub fn is_writable(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let flags = OFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GETFL)?);
+    Ok(flags & OFlag::O_ACCMODE != OFlag::O_RDONLY)
+}
+
+/// Keeps a descriptor from being passed on to the command.
+///
+/// # Errors
+///
+/// What `fcntl(2)` says.
+pub fn set_close_on_exec(fd: BorrowedFd<'_>) -> io::Result<()> {
+    fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    Ok(())
+}
+
+/// Whether nobody holds the writing end of this pipe any more, whatever it still holds. The hang-up is there
+/// at once when the last writer goes, so this is a fact and needs no waiting.
+#[must_use]
+pub fn is_hung_up(pipe: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(pipe, PollFlags::empty())];
+    loop {
+        match poll(&mut fds, PollTimeout::ZERO) {
+            Ok(_) => break,
+            Err(Errno::EINTR) => {}
+            Err(_) => return false,
+        }
+    }
+    fds[0].revents().is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
+}
+
+/// Bytes that wait in a pipe.
+///
+/// # Errors
+///
+/// What `ioctl(2)` says.
+pub fn bytes_waiting(pipe: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: FIONREAD writes one int, to a live one.
+    Errno::result(unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut count) })?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Puts `/dev/null` in place of standard input, so that a pipe which the command has closed is not held open
+/// here: whoever writes to it learns at once that nobody reads.
+///
+/// # Errors
+///
+/// What `open(2)` or `dup2(2)` say.
+pub fn release_stdin() -> io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    // SAFETY: plain numbers; nothing in this process owns descriptor 0.
+    Errno::result(unsafe { libc::dup3(null.as_fd().as_raw_fd(), 0, libc::O_CLOEXEC) })?;
+    Ok(())
+}
+
+/// Takes ownership of a descriptor that `pidfd_open(2)` or the like returned as a number.
+pub(super) fn own(number: RawFd) -> OwnedFd {
+    // SAFETY: the kernel has just made it for us, so nobody else owns it.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}

@@ -1,0 +1,63 @@
+//! Makes a blocking system call of another thread return with EINTR.
+//!
+//! Standard output belongs to whoever started runcast, so it cannot be made non-blocking, and a reader that
+//! polled before each read would pay for it on every line. A signal with a handler that does nothing, and
+//! without SA_RESTART, ends the call instead. It can come just before the call begins and be lost, so whoever
+//! interrupts repeats it until the thread has answered.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use nix::errno::Errno;
+
+/// How often an interruption is repeated. Too small wastes processor time while a thread is busy; too big is
+/// how late it can be noticed when the first one came too early.
+pub const REPEAT: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// The signal used: a real-time one, which nothing else in this process waits for.
+fn number() -> i32 {
+    libc::SIGRTMIN() + 7
+}
+
+extern "C" fn nothing(_: i32) {}
+
+/// Installs the handler and lets the signal through. Threads started after this inherit that.
+///
+/// # Errors
+///
+/// What `sigaction(2)` or `sigprocmask(2)` say; neither fails for a signal that exists.
+pub fn prepare() -> std::io::Result<()> {
+    // SAFETY: an all-zero sigaction is a valid one: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(i32) as usize;
+    // SAFETY: the handler does nothing, so it is safe at any moment; the pointers are to live values.
+    Errno::result(unsafe { libc::sigaction(number(), &raw const action, std::ptr::null_mut()) })?;
+    // SAFETY: an all-zero set of signals is the empty one.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is a live value, and the number is a signal's.
+    Errno::result(unsafe { libc::sigaddset(&raw mut set, number()) })?;
+    // SAFETY: reads one live value.
+    match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        errno => Err(std::io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// A thread that can be interrupted, once it has said which one it is.
+#[derive(Debug, Default)]
+pub struct Interruptible(AtomicI32);
+
+impl Interruptible {
+    /// Says that the calling thread is the one.
+    pub fn register(&self) {
+        self.0.store(nix::unistd::gettid().as_raw(), Ordering::Release);
+    }
+
+    /// Interrupts it. Does nothing before it registered; whoever waits for an answer repeats this.
+    pub fn interrupt(&self) {
+        let thread = self.0.load(Ordering::Acquire);
+        if thread != 0 {
+            // SAFETY: plain numbers; a thread that has ended meanwhile gives ESRCH, which is no loss.
+            let _ = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, number()) };
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The operating system. The only layer with unsafe code: one operation a block, each argued.
+
+#![allow(unsafe_code)]
+
+pub mod child_setup;
+pub mod descriptors;
+pub mod drainer;
+pub mod interrupt;
+pub mod signals;
+pub mod tree;

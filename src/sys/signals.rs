@@ -1,0 +1,164 @@
+//! Which signals runcast takes, what their dispositions were when it was started, and the pipe they arrive in.
+//!
+//! ctrlc takes INT, since here every INT goes on to the command whoever sent it; signal-hook takes the others.
+//! A signal that was ignored at the start gets no handler and stays ignored, in the command too. All of them
+//! are blocked while the command is made: one that came between fork and exec would run a handler of ours in
+//! the child. Only the supervisor lets them through.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
+
+use crate::model::units::{FORWARDED, Signal};
+
+/// Whether PIPE was ignored when this process was started.
+static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before main, where Rust's runtime sets PIPE to be ignored and what was there is forgotten.
+extern "C" fn note_pipe() {
+    PIPE_WAS_IGNORED.store(is_ignored(Signal::PIPE), Ordering::Relaxed);
+}
+
+#[used]
+// SAFETY: the section holds pointers to functions that the loader calls once each before main; this one reads
+// one disposition and stores one flag, and needs nothing of a runtime that is not up yet.
+#[unsafe(link_section = ".init_array")]
+static NOTE_PIPE: extern "C" fn() = note_pipe;
+
+/// Whether this signal's disposition is to be ignored now.
+fn is_ignored(signal: Signal) -> bool {
+    // SAFETY: an all-zero sigaction is a valid one.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the call only reads, into a live value.
+    let read = unsafe { libc::sigaction(signal.number(), std::ptr::null(), &raw mut action) };
+    read == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Sets a signal's disposition to its default, or to be ignored.
+pub(super) fn set_disposition(signal: Signal, ignored: bool) {
+    let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: neither disposition runs any code of ours. It fails only for numbers that are no signal's.
+    unsafe { libc::signal(signal.number(), action) };
+}
+
+/// The signals that are to have other dispositions in the command than they have here.
+#[derive(Debug, Clone)]
+pub struct Dispositions {
+    /// Back to the default: what we handle or ignore and nobody ignored before.
+    pub default: Vec<Signal>,
+}
+
+/// The signals that runcast takes, from the moment they are taken.
+#[derive(Debug)]
+pub struct Signals {
+    delivery: SignalDelivery<UnixStream, SignalOnly>,
+    taken: SigSet,
+    interrupt: bool,
+}
+
+/// Takes the signals and blocks them. Returns them, and what the command's dispositions are to be.
+///
+/// # Errors
+///
+/// Where a pipe cannot be made or a handler not be installed.
+pub fn take() -> io::Result<(Signals, Dispositions)> {
+    let mut default = Vec::with_capacity(16);
+    if !PIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+        default.push(Signal::PIPE);
+    }
+    if !is_ignored(Signal::XFSZ) {
+        // A limit on file sizes that was set for us makes a write fail, instead of killing us unheard.
+        set_disposition(Signal::XFSZ, true);
+        default.push(Signal::XFSZ);
+    }
+    // Where CHLD is ignored the kernel throws away exit statuses, ours and the command's children's.
+    default.push(Signal::CHLD);
+    let mut taken = SigSet::empty();
+    taken.add(nix::sys::signal::SIGCHLD);
+    let mut handled = vec![Signal::CHLD.number()];
+    let mut interrupt = false;
+    for signal in FORWARDED.into_iter().filter(|&signal| !is_ignored(signal)) {
+        default.push(signal);
+        if let Ok(known) = nix::sys::signal::Signal::try_from(signal.number()) {
+            taken.add(known);
+        }
+        if signal == Signal::INT {
+            interrupt = true;
+        } else {
+            handled.push(signal.number());
+        }
+    }
+    // Whatever was blocked when we were started is let through, here and later in the command.
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&taken), None)?;
+    let (read, write) = UnixStream::pair()?;
+    let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, handled)?;
+    Ok((Signals { delivery, taken, interrupt }, Dispositions { default }))
+}
+
+impl Signals {
+    /// Lets the signals through in the calling thread, which from then on has them in its pipe, and hands
+    /// every INT to `on_interrupt`, which is called in a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// Where the thread for INT cannot be made.
+    pub fn listen(&self, on_interrupt: impl FnMut() + Send + 'static) -> io::Result<()> {
+        if self.interrupt {
+            ctrlc::set_handler(on_interrupt).map_err(io::Error::other)?;
+        }
+        pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&self.taken), None)?;
+        Ok(())
+    }
+
+    /// What becomes readable when one has come.
+    #[must_use]
+    pub fn pipe(&self) -> BorrowedFd<'_> {
+        self.delivery.get_read().as_fd()
+    }
+
+    /// Those that came since the last call.
+    pub fn pending(&mut self) -> impl Iterator<Item = Signal> + use<'_> {
+        self.delivery.pending().filter_map(Signal::from_number)
+    }
+}
+
+/// Stops this process by a stop signal's default action, as if it had never been handled, and returns when it
+/// is continued, or at once where the kernel discards the stop because nobody could continue us.
+///
+/// The signal itself is used and not STOP: in an orphaned process group STOP would stop us for ever.
+pub fn stop_self(signal: Signal) {
+    // SAFETY: an all-zero sigaction is a valid one.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: as above; both are set up by the calls below before they are used.
+    let mut default: libc::sigaction = unsafe { std::mem::zeroed() };
+    default.sa_sigaction = libc::SIG_DFL;
+    // SAFETY: the default action runs no code of ours; pointers are to live values.
+    if unsafe { libc::sigaction(signal.number(), &raw const default, &raw mut before) } != 0 {
+        return;
+    }
+    // SAFETY: a plain number; the calling thread has the signal unblocked, so it acts before this returns.
+    unsafe { libc::raise(signal.number()) };
+    // SAFETY: puts back what the first call read.
+    unsafe { libc::sigaction(signal.number(), &raw const before, std::ptr::null_mut()) };
+}
+
+/// Lets every signal through and gives each its default disposition, for a child that goes on without us.
+pub(super) fn forget_all() {
+    for number in 1..=64 {
+        if let Some(signal) = Signal::from_number(number) {
+            set_disposition(signal, false);
+        }
+    }
+    unblock_all();
+}
+
+/// Empties the calling thread's mask. Async-signal-safe.
+pub(super) fn unblock_all() -> bool {
+    Errno::result(pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_or(-1, |()| 0)).is_ok()
+}

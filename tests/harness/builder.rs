@@ -1,0 +1,178 @@
+//! A run to be: options, command, surroundings. It ends in a [`Ran`] or a [`Live`].
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock};
+
+use super::process::VARIABLE;
+use super::{Live, Mark, PUPPET, RUNCAST, Ran};
+
+/// Shared while a process is started, exclusive while a file that will be executed is open for writing: a
+/// child forked at that moment would hold it open, and executing it would fail with ETXTBSY.
+static FORKS: RwLock<()> = RwLock::new(());
+
+/// A run to be.
+pub(crate) struct Runcast {
+    before: Vec<OsString>,
+    options: Vec<OsString>,
+    command: Vec<OsString>,
+    after: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
+    input: Option<Vec<u8>>,
+    stdin: Stdio,
+    stdout: Option<Stdio>,
+    stderr: Option<Stdio>,
+    mark: Mark,
+}
+
+/// runcast with these options, divided at spaces.
+pub(crate) fn runcast(options: &str) -> Runcast {
+    Runcast {
+        before: Vec::new(),
+        options: words(options),
+        command: Vec::new(),
+        after: Vec::new(),
+        environment: Vec::new(),
+        directory: None,
+        input: None,
+        stdin: Stdio::null(),
+        stdout: None,
+        stderr: None,
+        mark: Mark::new(),
+    }
+}
+
+/// The same, writing events.
+pub(crate) fn ndjson(options: &str) -> Runcast {
+    runcast(&format!("-f ndjson {options}"))
+}
+
+fn words(text: &str) -> Vec<OsString> {
+    text.split_ascii_whitespace().map(OsString::from).collect()
+}
+
+impl Runcast {
+    /// One more word before the command, as it is.
+    pub(crate) fn arg(mut self, word: impl AsRef<OsStr>) -> Self {
+        self.options.push(word.as_ref().to_owned());
+        self
+    }
+
+    /// The puppet with these steps as the command.
+    pub(crate) fn puppet(self, steps: &str) -> Self {
+        let command = [OsString::from(PUPPET)].into_iter().chain(words(steps));
+        self.command(command)
+    }
+
+    /// Any command.
+    pub(crate) fn command(mut self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        self.options.push(OsString::from("--"));
+        self
+    }
+
+    /// Started by the puppet after these steps, in the same process.
+    pub(crate) fn launched(self, steps: &str) -> Self {
+        let before = [OsString::from(PUPPET)].into_iter().chain(words(steps)).chain(words("exec"));
+        self.through(before)
+    }
+
+    /// Started as a shell starts a job: with a process group of its own, and a parent outside of it in the
+    /// same session. Its process id is then in the file.
+    pub(crate) fn as_job(mut self, pid_file: &Path) -> Self {
+        self.after = words("} reap-exit");
+        let steps = format!("fork {{ setpgid pid-file:{}", pid_file.display());
+        self.launched(&steps)
+    }
+
+    /// Started by this program with these arguments before runcast's own path.
+    pub(crate) fn through(mut self, words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.before = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// A variable of runcast's own environment.
+    pub(crate) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Started in this folder.
+    pub(crate) fn within(mut self, directory: impl AsRef<Path>) -> Self {
+        self.directory = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// With these bytes, then the end, on its standard input.
+    pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// With this standard input, which is /dev/null else.
+    pub(crate) fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
+        self.stdin = stdin.into();
+        self
+    }
+
+    /// With this standard output, which the test then does not read itself.
+    pub(crate) fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.stdout = Some(stdout.into());
+        self
+    }
+
+    /// With this standard error, which the test then does not read itself.
+    pub(crate) fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
+        self.stderr = Some(stderr.into());
+        self
+    }
+
+    /// With a mark that other runs carry too.
+    pub(crate) fn marked(mut self, mark: &Mark) -> Self {
+        self.mark = mark.clone();
+        self
+    }
+
+    /// Starts it.
+    pub(crate) fn start(self) -> Live {
+        let mut argv = self.before;
+        argv.push(OsString::from(RUNCAST));
+        argv.extend(self.options.into_iter().chain(self.command).chain(self.after));
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]).env_clear();
+        for name in ["PATH", "HOME", "TMPDIR", "LLVM_PROFILE_FILE"] {
+            command.envs(env::var_os(name).map(|value| (name, value)));
+        }
+        command.env("LC_ALL", "C.UTF-8").envs(self.environment).env(VARIABLE, self.mark.as_str());
+        if let Some(directory) = self.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(if self.input.is_some() { Stdio::piped() } else { self.stdin });
+        command.stdout(self.stdout.unwrap_or_else(Stdio::piped));
+        command.stderr(self.stderr.unwrap_or_else(Stdio::piped));
+        let child = {
+            let _shared = FORKS.read().unwrap_or_else(PoisonError::into_inner);
+            command.spawn().unwrap_or_else(|error| panic!("{} cannot be started: {error}", argv[0].display()))
+        };
+        // The test's own copies of the descriptors given above go with it.
+        drop(command);
+        Live::new(child, self.input, self.mark)
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(self) -> Ran {
+        self.start().finish()
+    }
+}
+
+/// Writes an executable file, or copies one where `from` is a path to it.
+pub(crate) fn script(path: &Path, content: &[u8]) {
+    let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
+    fs::write(path, content).expect("a file can be written in the test's own folder");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file of one's own can be made executable");
+}

@@ -1,0 +1,72 @@
+//! What the tests are written with: start runcast in any surroundings, watch it, look at how it ended.
+//!
+//! `runcast("-t 1").puppet("say:up sleep").run()` is a finished run, `.start()` a live one. Every wait is for a
+//! fact; [`LIMIT`] is only the safety net that turns a hang into a failure. What a test started and what
+//! its children left is killed when the test ends, however it ends.
+
+mod builder;
+mod event;
+mod live;
+mod process;
+mod ran;
+mod tool;
+
+use std::fmt::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) use builder::{Runcast, ndjson, runcast, script};
+pub(crate) use event::{Event, check_result};
+pub(crate) use live::Live;
+pub(crate) use process::{Mark, alive, children, peak_rss_bytes, state};
+pub(crate) use ran::{Ran, result_in};
+pub(crate) use tool::{root, skip, strace, tool};
+
+/// The longest wait for a fact. Too small and a busy machine fails good tests; too big and a hang takes long
+/// to be seen.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// The program that plays the children.
+pub(crate) const PUPPET: &str = env!("CARGO_BIN_EXE_puppet");
+
+/// The program under test.
+pub(crate) const RUNCAST: &str = env!("CARGO_BIN_EXE_runcast");
+
+/// Waits until there is something.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what} did not come in {LIMIT:?}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until it is so.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    wait_for(what, || is_so().then_some(()));
+}
+
+/// Lets time pass where that itself is what a test is about: a stall, a pause, a signal at some moment.
+pub(crate) fn let_pass(milliseconds: u64) {
+    thread::sleep(Duration::from_millis(milliseconds));
+}
+
+/// A folder of the test's own, removed with it.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("runcast-test-").tempdir().expect("a temporary folder can be made")
+}
+
+/// Bytes as the puppet's TEXT.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() {
+            text.push(char::from(*byte));
+        } else {
+            write!(text, "\\x{byte:02x}").expect("a string takes all that is written");
+        }
+        text
+    })
+}

@@ -1,0 +1,99 @@
+//! Processes as /proc shows them, found by a mark that all descendants of a test's runs inherit.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use std::{process, thread};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// The variable that carries the mark.
+pub(super) const VARIABLE: &str = "TEST_MARK";
+
+/// A mark in the environment of every process of a test's runs. When the last copy of it goes, they are killed.
+#[derive(Clone)]
+pub(crate) struct Mark(Arc<Inner>);
+
+struct Inner(String);
+
+impl Mark {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::new(Inner(format!("{}-{number}", process::id()))))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0.0
+    }
+
+    /// The living processes that carry it.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        self.0.processes()
+    }
+}
+
+impl Inner {
+    fn processes(&self) -> Vec<i32> {
+        let variable = format!("{VARIABLE}={}", self.0);
+        let carries = |pid: &i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes())
+        };
+        all().filter(carries).filter(|&pid| alive(pid)).collect()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let end = Instant::now() + Duration::from_secs(5);
+        loop {
+            let left = self.processes();
+            if left.is_empty() || Instant::now() > end {
+                return;
+            }
+            for pid in left {
+                // It may have ended meanwhile.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").expect("/proc is there");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// The state letter and the parent.
+fn stat(pid: i32) -> Option<(char, i32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// The state letter of a process: `T` is stopped, `Z` ended but not waited for.
+pub(crate) fn state(pid: i32) -> Option<char> {
+    stat(pid).map(|(state, _)| state)
+}
+
+/// Whether it is there and not only waits to be reaped.
+pub(crate) fn alive(pid: i32) -> bool {
+    state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Its children, those that wait to be reaped included.
+pub(crate) fn children(pid: i32) -> Vec<i32> {
+    all().filter(|&child| stat(child).is_some_and(|(_, parent)| parent == pid)).collect()
+}
+
+/// The most memory that it ever had resident.
+pub(crate) fn peak_rss_bytes(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a process has a peak");
+    let kib = line.split_ascii_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
+    kib.expect("the peak is a number") * 1024
+}

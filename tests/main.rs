@@ -1,0 +1,21 @@
+//! runcast through its real binary: a module per capability, each test named as the sentence that it proves.
+
+mod harness;
+
+mod consumer;
+mod descriptors;
+mod docs;
+mod endurance;
+mod environment;
+mod faults;
+mod kept;
+mod layers;
+mod leftover;
+mod limits;
+mod result;
+mod signals;
+mod startup;
+mod status;
+mod streaming;
+mod timeout;
+mod usage;
