@@ -335,7 +335,7 @@ mod tests {
         second.write_all(b"A=2\n").expect("it can be written");
         let mut args = typed(&["--clear-env", "--unset=PATH", "x"]);
         args.surroundings.env_file = vec![first.path().into(), second.path().into()];
-        let (spec, _) = plan(args).expect("both files are there");
+        let spec = plan(args).expect("both files are there");
         let made = spec.environment.expect("it was asked for");
         let value = |name: &str| made.iter().find(|(known, _)| known == name).map(|pair| &pair.1);
         assert_eq!(value("A"), Some(&"2".into()));

@@ -6,9 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::channel::{
-    Block, Inbox, Message, Notice, Shared, ToReader, ToSupervisor,
-};
+use crate::engine::channel::{Block, Inbox, Message, Notice, Shared, ToReader, ToSupervisor};
 use crate::model::error::Error;
 use crate::model::event::{Event, Started, Stream, StreamTotals};
 use crate::model::kept::Kept;
@@ -261,7 +259,11 @@ impl<'a> Pump<'a> {
 }
 
 /// What losing the consumer so makes of the delivery.
-pub(super) fn delivery_of(lost: Lost, on_disconnect: OnDisconnect, patience: &Patience) -> Delivery {
+pub(super) fn delivery_of(
+    lost: Lost,
+    on_disconnect: OnDisconnect,
+    patience: &Patience,
+) -> Delivery {
     match lost {
         Lost::Gone if on_disconnect == OnDisconnect::Stop => Delivery::Disconnected,
         // That nobody looks any more was to be no matter.

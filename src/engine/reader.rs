@@ -90,7 +90,11 @@ impl Reader {
             Ok(count) => {
                 let at = self.shared.elapsed();
                 let produced = self.shared.note_output(count, at);
-                self.pump.send(Message::Data { stream: self.stream, block: block.filled(count), at });
+                self.pump.send(Message::Data {
+                    stream: self.stream,
+                    block: block.filled(count),
+                    at,
+                });
                 if self.output_limit.is_some_and(|limit| produced > limit) {
                     self.output_limit = None;
                     self.supervisor.send(Notice::OutputLimitPassed);
@@ -103,7 +107,8 @@ impl Reader {
             }
             Err(errno) => {
                 let what = format!("reading the command's {}", self.stream.as_str());
-                self.pump.send(Message::Broken(Error::Output { what, source: io::Error::from(errno) }));
+                self.pump
+                    .send(Message::Broken(Error::Output { what, source: io::Error::from(errno) }));
                 Read::End
             }
         }

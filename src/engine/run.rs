@@ -86,7 +86,9 @@ fn watched(display: &Display) -> Result<Vec<BorrowedFd<'static>>, Error> {
     let streams: &[Stream] = match (display.format, display.quiet) {
         (Format::Ndjson, _) => &[Stream::Stdout],
         (Format::Text, false) => &Stream::ALL,
-        (Format::Text, true) if display.result == Some(ResultDestination::Stdout) => &[Stream::Stdout],
+        (Format::Text, true) if display.result == Some(ResultDestination::Stdout) => {
+            &[Stream::Stdout]
+        }
         (Format::Text, true) => &[],
     };
     streams.iter().map(|&stream| standard(stream)).collect()
@@ -120,7 +122,8 @@ fn supervise(
     let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
     shared.pump.register();
     let (to_pump, inbox) = channel::to_pump();
-    let (to_supervisor, notices) = channel::to_supervisor().map_err(|errno| failed("eventfd")(errno.into()))?;
+    let (to_supervisor, notices) =
+        channel::to_supervisor().map_err(|errno| failed("eventfd")(errno.into()))?;
     // Should a thread not be made, the command is killed when we end.
     let readers = start_readers(&spec, &command.pipes, &shared, &to_pump, &to_supervisor)?;
     let interrupted = to_supervisor.clone();
@@ -146,7 +149,15 @@ fn supervise(
         (Format::Text, None) => Account::None,
         _ => Account::Kept,
     };
-    let pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, account, display.on_disconnect);
+    let pump = Pump::new(
+        sink,
+        shared,
+        to_supervisor.clone(),
+        readers,
+        &spec.capture,
+        account,
+        display.on_disconnect,
+    );
     let report = pump.run(&inbox, started);
     Ok(Ending { report, supervisor: Some(to_supervisor) })
 }

@@ -70,7 +70,8 @@ pub(super) fn open_stdin(stdin: &Stdin) -> Result<Option<File>, Error> {
         Stdin::Null => Path::new("/dev/null"),
         Stdin::File(path) => path,
     };
-    let failed = |why: String| Error::File { option: "--stdin", path: path.as_os_str().to_owned(), why };
+    let failed =
+        |why: String| Error::File { option: "--stdin", path: path.as_os_str().to_owned(), why };
     let file = File::open(path).map_err(|error| failed(reason(&error)))?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {
         return Err(failed("it is a directory".to_owned()));

@@ -158,7 +158,9 @@ impl Supervisor {
             self.carry_out(action);
         }
         self.settle(now);
-        if self.state.patience_until.is_some_and(|until| now >= until) && !self.shared.patience.is_over() {
+        if self.state.patience_until.is_some_and(|until| now >= until)
+            && !self.shared.patience.is_over()
+        {
             self.shared.patience.end(self.state.received);
         }
         if self.shared.patience.is_over() && !self.state.delivered {
@@ -202,7 +204,11 @@ impl Supervisor {
         {
             self.state.next_memory_sample = now.saturating_add(MEMORY_SAMPLE);
             if self.tree.resident_bytes() > limit {
-                self.request(StopRequest { reason: Some(StopReason::Memory), first: None, grace: Duration::ZERO });
+                self.request(StopRequest {
+                    reason: Some(StopReason::Memory),
+                    first: None,
+                    grace: Duration::ZERO,
+                });
             }
         }
     }
@@ -211,7 +217,9 @@ impl Supervisor {
     fn is_waited_for(&self) -> bool {
         match self.state.command {
             Command::Running => true,
-            Command::Dead { .. } => self.spec.leftover != Leftover::Leave && self.state.drain_until.is_none(),
+            Command::Dead { .. } => {
+                self.spec.leftover != Leftover::Leave && self.state.drain_until.is_none()
+            }
         }
     }
 
@@ -245,7 +253,8 @@ impl Supervisor {
             Leftover::Wait => {}
             Leftover::Kill if self.tree.is_empty() => self.drain(ended_at, self.spec.drain),
             Leftover::Kill => {
-                if self.state.all_streams_ended() || now >= ended_at.saturating_add(self.spec.drain) {
+                if self.state.all_streams_ended() || now >= ended_at.saturating_add(self.spec.drain)
+                {
                     self.request(StopRequest {
                         reason: None,
                         first: Some(self.spec.limits.stop_signal),
@@ -347,7 +356,8 @@ impl Supervisor {
         // Interrupted by a signal is as good as woken by one: it is in the pipe.
         let _ = ppoll(&mut fds, timeout.map(TimeSpec::from_duration), None);
         let gone = fds[2..].iter().any(|fd| {
-            fd.revents().is_some_and(|events| events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP))
+            fd.revents()
+                .is_some_and(|events| events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP))
         });
         let received: Vec<Signal> = self.signals.pending().collect();
         let notices: Vec<Notice> = self.notices.pending().collect();
@@ -369,12 +379,16 @@ impl Supervisor {
         let now = self.now();
         let is_waited_for = self.is_waited_for();
         let timeout = self.spec.limits.timeout.filter(|_| !state.timeout_passed);
-        let idle = (is_waited_for && state.next_idle_check != Duration::MAX).then_some(state.next_idle_check);
+        let idle = (is_waited_for && state.next_idle_check != Duration::MAX)
+            .then_some(state.next_idle_check);
         let memory = self.spec.limits.max_memory_bytes.filter(|_| is_waited_for);
         let drain = state.drain_until.filter(|_| !state.drain_ended);
         let before_kill = match state.command {
-            Command::Dead { at, .. } if self.spec.leftover == Leftover::Kill && state.drain_until.is_none() => {
-                Some(at.saturating_sub(state.paused).saturating_add(self.spec.drain)).filter(|&at| at > now)
+            Command::Dead { at, .. }
+                if self.spec.leftover == Leftover::Kill && state.drain_until.is_none() =>
+            {
+                Some(at.saturating_sub(state.paused).saturating_add(self.spec.drain))
+                    .filter(|&at| at > now)
             }
             _ => None,
         };
@@ -546,7 +560,9 @@ impl Supervisor {
         self.signal_all(Signal::KILL);
         let left = self.tree.list();
         let all_untouchable = !left.is_empty()
-            && left.iter().all(|process| self.state.untouchable.contains(&(process.pid, process.start)));
+            && left
+                .iter()
+                .all(|process| self.state.untouchable.contains(&(process.pid, process.start)));
         if all_untouchable {
             self.state.escalation.over();
         }
@@ -604,7 +620,8 @@ impl Supervisor {
 
     fn command_ended(&mut self, ended: Ended, at: Duration, usage: Usage, limit: Option<LimitHit>) {
         self.state.command = Command::Dead { ended, at, usage, limit };
-        if let (Ended::Signaled { signal, .. }, Some((received, sent))) = (ended, self.state.forwarded)
+        if let (Ended::Signaled { signal, .. }, Some((received, sent))) =
+            (ended, self.state.forwarded)
             && signal == sent
             && matches!(received, Signal::INT | Signal::QUIT | Signal::HUP)
             && self.state.escalation.reason().is_none()
@@ -645,5 +662,6 @@ impl Supervisor {
 
 /// Whether a dead process has used that many seconds of processor time.
 fn used_up(dead: &Dead, seconds: u64) -> bool {
-    tree::own_cpu_time(dead.pid).is_some_and(|time| time + CPU_TIME_LAG >= Duration::from_secs(seconds))
+    tree::own_cpu_time(dead.pid)
+        .is_some_and(|time| time + CPU_TIME_LAG >= Duration::from_secs(seconds))
 }

@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod escalation;
+pub mod escape;
 pub mod event;
 pub mod kept;
 pub mod lines;

@@ -59,7 +59,9 @@ impl Patience {
 pub struct Destination<'a> {
     fd: BorrowedFd<'a>,
     name: &'static str,
+    /// Made when it is first needed. Only the first `filled` bytes are to be written.
     buffer: Vec<u8>,
+    filled: usize,
     patience: &'a Patience,
     /// The last byte that was written ended a line, or nothing was written yet.
     at_line_start: bool,
@@ -69,18 +71,51 @@ impl<'a> Destination<'a> {
     /// A destination that errors call `name`.
     #[must_use]
     pub fn new(fd: BorrowedFd<'a>, name: &'static str, patience: &'a Patience) -> Self {
-        Self { fd, name, buffer: Vec::new(), patience, at_line_start: true }
+        Self { fd, name, buffer: Vec::new(), filled: 0, patience, at_line_start: true }
     }
 
-    /// The buffer, to be appended to. Whoever appends calls [`Destination::flush_if_full`] now and then.
-    pub fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
+    /// The free part of the buffer, at least so many bytes, to be filled from its beginning;
+    /// [`Destination::fill`] then says how far.
+    ///
+    /// # Errors
+    ///
+    /// Where the buffer had to be written out and the destination is lost.
+    pub fn room(&mut self, at_least: usize) -> Result<&mut [u8], Lost> {
+        if self.buffer.len() - self.filled < at_least {
+            self.flush()?;
+            if self.buffer.len() < at_least {
+                self.buffer.resize(at_least.max(BUFFER_BYTES), 0);
+            }
+        }
+        Ok(&mut self.buffer[self.filled..])
+    }
+
+    /// Says that so many bytes of the free part are to be written.
+    pub fn fill(&mut self, count: usize) {
+        self.filled += count;
+        debug_assert!(self.filled <= self.buffer.len());
+    }
+
+    /// Puts bytes into the buffer, however many.
+    ///
+    /// # Errors
+    ///
+    /// As [`Destination::room`].
+    pub fn put(&mut self, mut bytes: &[u8]) -> Result<(), Lost> {
+        while !bytes.is_empty() {
+            let room = self.room(1)?;
+            let count = room.len().min(bytes.len());
+            room[..count].copy_from_slice(&bytes[..count]);
+            self.fill(count);
+            bytes = &bytes[count..];
+        }
+        Ok(())
     }
 
     /// What is in the buffer, not written.
     #[must_use]
     pub fn unwritten(&self) -> &[u8] {
-        &self.buffer
+        &self.buffer[..self.filled]
     }
 
     /// Whether what was written so far ended with a line's end.
@@ -89,28 +124,24 @@ impl<'a> Destination<'a> {
         self.at_line_start
     }
 
-    /// Writes the buffer out if it has grown large.
-    ///
-    /// # Errors
-    ///
-    /// Where the destination is lost.
-    pub fn flush_if_full(&mut self) -> Result<(), Lost> {
-        if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    /// Writes the buffer out. What could not be written stays in it.
+    /// Writes the buffer out. What could not be written stays in it, from the beginning of its line.
     ///
     /// # Errors
     ///
     /// Where the destination is lost.
     pub fn flush(&mut self) -> Result<(), Lost> {
-        if self.buffer.is_empty() {
+        if self.filled == 0 {
             return Ok(());
         }
-        let buffer = std::mem::take(&mut self.buffer);
-        let (written, result) = self.write(&buffer);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let (written, result) = self.write(&buffer[..self.filled]);
+        let done = match result {
+            Ok(()) => written,
+            Err(_) => memchr::memrchr(b'\n', &buffer[..written]).map_or(0, |end| end + 1),
+        };
+        buffer.copy_within(done..self.filled, 0);
+        self.filled -= done;
         self.buffer = buffer;
-        self.buffer.drain(..written);
         result
     }
 

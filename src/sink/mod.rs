@@ -38,7 +38,13 @@ pub trait Sink {
     /// # Errors
     ///
     /// See [`Sink::started`].
-    fn lines(&mut self, stream: Stream, piece: Piece<'_>, at: Duration, seq: u64) -> Result<u64, Lost>;
+    fn lines(
+        &mut self,
+        stream: Stream,
+        piece: Piece<'_>,
+        at: Duration,
+        seq: u64,
+    ) -> Result<u64, Lost>;
 
     /// Shows an event that is no output.
     ///
@@ -68,7 +74,8 @@ pub trait Sink {
 /// One event as a line of NDJSON.
 #[must_use]
 pub fn json_line(event: &Event<'_>) -> Vec<u8> {
-    let mut line = serde_json::to_vec(event).expect("an event has only string keys and finite numbers");
+    let mut line =
+        serde_json::to_vec(event).expect("an event has only string keys and finite numbers");
     line.push(b'\n');
     line
 }

@@ -1,34 +1,33 @@
 //! `ndjson`: one JSON object per line.
 //!
-//! Events come through serde, but for the chunk: of those there are millions, so it is put together from a
-//! ready-made envelope and the escaped line. A test holds the two against each other.
+//! Events come through serde, but for the chunk: of those there are millions. It is a ready-made envelope with
+//! the escaped line in it, written where it goes out from. A test holds the two ways against each other.
 
 use std::borrow::Cow;
-use std::io::Write;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::model::escape::{LEAST_ROOM, escape_until, escaped};
 use crate::model::event::{Event, Metadata, RunResult, Started, Stream};
 use crate::model::lines::Piece;
 use crate::model::spec::Display;
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::{Sink, json_line};
 
-/// The longest part of a line that is escaped before the buffer is looked at: a line may be as long as the
-/// user allows, and each of its bytes may take six.
-const SLICE_BYTES: usize = 16 * 1024;
+/// Bytes of a piece that are put into base64 at a time: a multiple of three is encoded without padding, so
+/// the parts can stand one behind another.
+const BASE64_BYTES: usize = 3 * 1024;
 
 /// Shows a run as NDJSON.
 #[derive(Debug)]
 pub struct Ndjson<'a> {
     out: Destination<'a>,
     quiet: bool,
-    /// What stands in every chunk behind its own fields: `}` and the line's end, and before it the metadata.
+    head: Head,
+    /// What ends a chunk behind its own fields.
     tail: Vec<u8>,
-    /// What stands between a chunk's number and its content, and what it was made for.
-    time: (Duration, Vec<u8>),
 }
 
 impl<'a> Ndjson<'a> {
@@ -42,66 +41,97 @@ impl<'a> Ndjson<'a> {
                 .expect("strings into memory cannot fail");
         }
         tail.extend_from_slice(b"}\n");
-        let mut sink = Self { out, quiet: display.quiet, tail, time: (Duration::ZERO, Vec::new()) };
-        sink.set_time(Duration::ZERO);
-        sink
+        Self { out, quiet: display.quiet, head: Head::new(Stream::Stdout, Duration::ZERO, 1), tail }
     }
 
-    fn set_time(&mut self, at: Duration) {
-        self.time.0 = at;
-        self.time.1.clear();
-        write!(self.time.1, ",\"t\":{}.{:06},\"content\":\"", at.as_secs(), at.subsec_micros())
-            .expect("writing into memory cannot fail");
+    /// Whole lines: those that are UTF-8 all at once, others one by one.
+    fn put_lines(&mut self, mut lines: &[u8]) -> Result<(), Lost> {
+        let end = *lines.last().expect("a run of lines has at least one");
+        while let Err(error) = simdutf8::compat::from_utf8(lines) {
+            let (valid, bad) = lines.split_at(error.valid_up_to());
+            let begin = memchr::memrchr(end, valid).map_or(0, |end| end + 1);
+            let length =
+                memchr::memchr(end, bad).expect("a run of lines ends with a line's end") + 1;
+            self.put_valid_lines(&lines[..begin], end)?;
+            self.put_one(&lines[begin..valid.len() + length], false)?;
+            lines = &bad[length..];
+        }
+        self.put_valid_lines(lines, end)
     }
 
-    fn put_event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
-        self.out.buffer().extend_from_slice(&json_line(event));
-        self.out.flush_if_full()
-    }
-
-    /// Puts one chunk into the buffer.
-    fn put_chunk(&mut self, kind: Stream, seq: u64, bytes: &[u8], text: &str, partial: bool) -> Result<(), Lost> {
-        let envelope: &[u8] = match kind {
-            Stream::Stdout => b"{\"op\":\"chunk\",\"kind\":\"stdout\",\"seq\":",
-            Stream::Stderr => b"{\"op\":\"chunk\",\"kind\":\"stderr\",\"seq\":",
-        };
-        let buffer = self.out.buffer();
-        buffer.extend_from_slice(envelope);
-        write!(buffer, "{seq}").expect("writing into memory cannot fail");
-        buffer.extend_from_slice(&self.time.1);
-        for slice in text.as_bytes().chunks(SLICE_BYTES) {
-            escape_into(self.out.buffer(), slice);
-            self.out.flush_if_full()?;
+    /// Whole lines that are UTF-8. This is where the time goes.
+    fn put_valid_lines(&mut self, mut lines: &[u8], end: u8) -> Result<(), Lost> {
+        let closing = &self.closing(end);
+        let mut in_line = false;
+        while !lines.is_empty() {
+            let room = self.out.room(HEAD_BYTES + LEAST_ROOM + closing.room())?;
+            // A line's closing always has room behind whatever was escaped before it.
+            let limit = room.len() - closing.room();
+            let mut at = 0;
+            while !lines.is_empty() {
+                if !in_line {
+                    if limit.saturating_sub(at) < HEAD_BYTES {
+                        break;
+                    }
+                    at += self.head.put(&mut room[at..limit]);
+                    in_line = true;
+                }
+                let progress = escape_until(lines, &mut room[at..limit.max(at)], Some(end));
+                lines = &lines[progress.read..];
+                at += progress.written;
+                if !progress.at_end {
+                    break;
+                }
+                at += closing.put(&mut room[at..]);
+                in_line = false;
+            }
+            self.out.fill(at);
         }
-        let buffer = self.out.buffer();
-        buffer.push(b'"');
-        if partial {
-            buffer.extend_from_slice(b",\"partial\":true");
-        }
-        if bytes.as_ptr() != text.as_ptr() {
-            self.put_base64(bytes)?;
-        }
-        self.out.buffer().extend_from_slice(&self.tail);
-        self.out.flush_if_full()
-    }
-
-    fn put_base64(&mut self, bytes: &[u8]) -> Result<(), Lost> {
-        self.out.buffer().extend_from_slice(b",\"base64\":\"");
-        // A multiple of three bytes is encoded without padding, so the parts can stand one behind another.
-        for slice in bytes.chunks(SLICE_BYTES / 3 * 3) {
-            let encoded = STANDARD.encode(slice);
-            self.out.buffer().extend_from_slice(encoded.as_bytes());
-            self.out.flush_if_full()?;
-        }
-        self.out.buffer().push(b'"');
         Ok(())
     }
 
-    fn put_line(&mut self, kind: Stream, seq: u64, bytes: &[u8], partial: bool) -> Result<(), Lost> {
-        match String::from_utf8_lossy(bytes) {
-            Cow::Borrowed(text) => self.put_chunk(kind, seq, bytes, text, partial),
-            Cow::Owned(text) => self.put_chunk(kind, seq, bytes, &text, partial),
+    /// A single line, or a piece of one.
+    fn put_one(&mut self, bytes: &[u8], partial: bool) -> Result<(), Lost> {
+        let room = self.out.room(HEAD_BYTES)?;
+        let length = self.head.put(room);
+        self.out.fill(length);
+        let mut exact = true;
+        for part in bytes.utf8_chunks() {
+            self.put_escaped(part.valid().as_bytes())?;
+            if !part.invalid().is_empty() {
+                exact = false;
+                self.out.put("\u{fffd}".as_bytes())?;
+            }
         }
+        self.out.put(b"\"")?;
+        if partial {
+            self.out.put(b",\"partial\":true")?;
+        }
+        if !exact {
+            self.out.put(b",\"base64\":\"")?;
+            for part in bytes.chunks(BASE64_BYTES) {
+                let room = self.out.room(BASE64_BYTES / 3 * 4)?;
+                let length =
+                    STANDARD.encode_slice(part, room).expect("four bytes for three have room");
+                self.out.fill(length);
+            }
+            self.out.put(b"\"")?;
+        }
+        self.out.put(&self.tail)
+    }
+
+    fn put_escaped(&mut self, mut text: &[u8]) -> Result<(), Lost> {
+        while !text.is_empty() {
+            let progress = escape_until(text, self.out.room(LEAST_ROOM)?, None);
+            self.out.fill(progress.written);
+            text = &text[progress.read..];
+        }
+        Ok(())
+    }
+
+    fn closing(&self, end: u8) -> Closing {
+        let (escape, length) = escaped(end);
+        Closing::new(&[&escape[..length], b"\"", &self.tail].concat())
     }
 }
 
@@ -111,41 +141,34 @@ impl Sink for Ndjson<'_> {
     }
 
     fn started(&mut self, started: Started<'_>) -> Result<(), Lost> {
-        self.put_event(&Event::Started(started))
+        self.event(&Event::Started(started))
     }
 
     fn block(&mut self, _: Stream, _: &[u8]) -> Result<(), Lost> {
         Ok(())
     }
 
-    fn lines(&mut self, stream: Stream, piece: Piece<'_>, at: Duration, mut seq: u64) -> Result<u64, Lost> {
-        if self.time.0 != at {
-            self.set_time(at);
-        }
+    fn lines(
+        &mut self,
+        stream: Stream,
+        piece: Piece<'_>,
+        at: Duration,
+        seq: u64,
+    ) -> Result<u64, Lost> {
+        self.head.set(stream, at, seq);
         match piece {
-            Piece::One { bytes, partial } => {
-                self.put_line(stream, seq, bytes, partial)?;
-                seq += 1;
-            }
-            Piece::Lines(lines) => {
-                let end = *lines.last().expect("a run of lines has at least one");
-                let mut begin = 0;
-                for at in memchr::memchr_iter(end, lines) {
-                    self.put_line(stream, seq, &lines[begin..=at], false)?;
-                    begin = at + 1;
-                    seq += 1;
-                }
-            }
+            Piece::One { bytes, partial } => self.put_one(bytes, partial)?,
+            Piece::Lines(lines) => self.put_lines(lines)?,
         }
-        Ok(seq)
+        Ok(self.head.seq)
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
-        self.put_event(event)
+        self.out.put(&json_line(event))
     }
 
     fn result(&mut self, result: RunResult<'_>) -> Result<(), Lost> {
-        self.put_event(&Event::Result(Box::new(result)))?;
+        self.event(&Event::Result(Box::new(result)))?;
         self.out.flush()
     }
 
@@ -159,7 +182,121 @@ impl Sink for Ndjson<'_> {
     }
 }
 
-/// How many bytes of output a line of this format carries, whole or only its end.
+/// The longest head: its words, twice twenty digits, six more and some.
+const HEAD_BYTES: usize = 128;
+
+/// How much of a head is copied in most cases: up to a number of seven digits and a time of hours.
+const USUAL_HEAD_BYTES: usize = 80;
+
+/// What stands before a chunk's content. It is made once for all lines that were read together; from one to
+/// the next only the last three digits of the number change, but for each thousandth.
+#[derive(Debug)]
+struct Head {
+    stream: Stream,
+    at: Duration,
+    /// The number of the next chunk.
+    seq: u64,
+    bytes: [u8; HEAD_BYTES],
+    length: usize,
+    /// Where the number's digits end.
+    digits_end: usize,
+}
+
+impl Head {
+    fn new(stream: Stream, at: Duration, seq: u64) -> Self {
+        let mut head = Self { stream, at, seq, bytes: [0; HEAD_BYTES], length: 0, digits_end: 0 };
+        head.make();
+        head
+    }
+
+    fn set(&mut self, stream: Stream, at: Duration, seq: u64) {
+        if (self.stream, self.at, self.seq) != (stream, at, seq) {
+            (self.stream, self.at, self.seq) = (stream, at, seq);
+            self.make();
+        }
+    }
+
+    fn make(&mut self) {
+        self.length = 0;
+        self.add(match self.stream {
+            Stream::Stdout => b"{\"op\":\"chunk\",\"kind\":\"stdout\",\"seq\":",
+            Stream::Stderr => b"{\"op\":\"chunk\",\"kind\":\"stderr\",\"seq\":",
+        });
+        self.add(itoa::Buffer::new().format(self.seq).as_bytes());
+        self.digits_end = self.length;
+        self.add(b",\"t\":");
+        self.add(itoa::Buffer::new().format(self.at.as_secs()).as_bytes());
+        // The seventh digit is there only to keep the zeros behind it.
+        let mut micros = itoa::Buffer::new();
+        let micros = micros.format(1_000_000 + self.at.subsec_micros());
+        self.add(b".");
+        self.add(&micros.as_bytes()[1..]);
+        self.add(b",\"content\":\"");
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    /// Writes the head of the next chunk, and may write a little behind it. Returns its length.
+    #[inline]
+    fn put(&mut self, room: &mut [u8]) -> usize {
+        let room = &mut room[..HEAD_BYTES];
+        if self.length <= USUAL_HEAD_BYTES {
+            room[..USUAL_HEAD_BYTES].copy_from_slice(&self.bytes[..USUAL_HEAD_BYTES]);
+        } else {
+            room.copy_from_slice(&self.bytes);
+        }
+        let length = self.length;
+        if self.seq >= 1000 {
+            let last = (self.seq % 1000) as u32;
+            let digit = |value: u32| b'0' + (value % 10) as u8;
+            let digits = [digit(last / 100), digit(last / 10), digit(last)];
+            room[self.digits_end - 3..self.digits_end].copy_from_slice(&digits);
+        }
+        self.seq += 1;
+        if self.seq < 1000 || self.seq.is_multiple_of(1000) {
+            self.make();
+        }
+        length
+    }
+}
+
+/// What stands behind a chunk's content, its own line's end included.
+struct Closing {
+    /// At least [`Closing::USUAL_BYTES`] long, with zeros behind its end.
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Closing {
+    /// How much is copied in most cases.
+    const USUAL_BYTES: usize = 16;
+
+    fn new(closing: &[u8]) -> Self {
+        let mut bytes = closing.to_vec();
+        bytes.resize(closing.len().max(Self::USUAL_BYTES), 0);
+        Self { bytes, length: closing.len() }
+    }
+
+    /// How much room it takes.
+    fn room(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    fn put(&self, room: &mut [u8]) -> usize {
+        if self.length <= Self::USUAL_BYTES {
+            room[..Self::USUAL_BYTES].copy_from_slice(&self.bytes[..Self::USUAL_BYTES]);
+        } else {
+            room[..self.length].copy_from_slice(&self.bytes[..self.length]);
+        }
+        self.length
+    }
+}
+
+/// How many bytes of output a line of this format carries.
 fn chunk_bytes(line: &[u8]) -> u64 {
     #[derive(serde::Deserialize)]
     struct Carried<'a> {
@@ -173,46 +310,101 @@ fn chunk_bytes(line: &[u8]) -> u64 {
             STANDARD.decode(exact.as_bytes()).map_or(0, |bytes| bytes.len() as u64)
         }
         Ok(Carried { content, .. }) => content.map_or(0, |text| text.len() as u64),
-        // The beginning of it was written: what is left is at least that much, escapes aside.
+        // A line longer than the buffer, whose beginning was written before: its escapes count as bytes.
         Err(_) => line.len() as u64,
     }
 }
 
-/// Appends a text as the inside of a JSON string. Bytes above 127 pass as they are.
-fn escape_into(buffer: &mut Vec<u8>, text: &[u8]) {
-    let mut begin = 0;
-    for (at, &byte) in text.iter().enumerate() {
-        let escape = ESCAPES[usize::from(byte)];
-        if escape == 0 {
-            continue;
-        }
-        buffer.extend_from_slice(&text[begin..at]);
-        begin = at + 1;
-        if escape == b'u' {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
-            let (high, low) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
-            buffer.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
-        } else {
-            buffer.extend_from_slice(&[b'\\', escape]);
-        }
-    }
-    buffer.extend_from_slice(&text[begin..]);
-}
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Seek};
+    use std::os::fd::AsFd;
 
-/// For each byte what stands behind the backslash, or 0 where it needs none.
-const ESCAPES: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        table[byte] = b'u';
-        byte += 1;
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::*;
+    use crate::model::event::{Chunk, Seconds, text_fields};
+    use crate::model::lines::LineCutter;
+    use crate::model::spec::{Format, OnDisconnect, Split};
+    use crate::sink::destination::Patience;
+
+    fn display(metadata: &[(String, String)]) -> Display {
+        Display {
+            format: Format::Ndjson,
+            quiet: false,
+            show_argv: true,
+            metadata: metadata.to_vec(),
+            on_disconnect: OnDisconnect::Stop,
+            result: None,
+        }
     }
-    table[0x08] = b'b';
-    table[0x09] = b't';
-    table[0x0a] = b'n';
-    table[0x0c] = b'f';
-    table[0x0d] = b'r';
-    table[b'"' as usize] = b'"';
-    table[b'\\' as usize] = b'\\';
-    table
-};
+
+    /// What the sink writes for these pieces, and what serde makes of them.
+    fn both_ways(
+        blocks: &[Vec<u8>],
+        split: Split,
+        first: u64,
+        metadata: &[(String, String)],
+    ) -> [Vec<u8>; 2] {
+        let patience = Patience::default();
+        let mut file: File = tempfile::tempfile().expect("a file");
+        let mut expected = Vec::new();
+        let mut sink =
+            Ndjson::new(Destination::new(file.as_fd(), "a file", &patience), &display(metadata));
+        let mut cutter = LineCutter::new(split, 100);
+        let (mut seq, mut expected_seq) = (first, first);
+        let at = Duration::from_micros(1_234_567);
+        for block in blocks {
+            cutter.push(block, &mut |piece| {
+                seq = sink.lines(Stream::Stderr, piece, at, seq).expect("there is room");
+                let (lines, partial): (Vec<&[u8]>, bool) = match piece {
+                    Piece::One { bytes, partial } => (vec![bytes], partial),
+                    Piece::Lines(lines) => {
+                        let end = *lines.last().expect("there is one");
+                        (lines.split_inclusive(|&byte| byte == end).collect(), false)
+                    }
+                };
+                for line in lines {
+                    let (content, base64) = text_fields(Cow::Borrowed(line));
+                    let metadata = (!metadata.is_empty()).then_some(Metadata(metadata));
+                    let t = Seconds(at);
+                    let seq = expected_seq;
+                    let chunk =
+                        Chunk { kind: Stream::Stderr, seq, t, content, partial, base64, metadata };
+                    expected.extend(json_line(&Event::Chunk(chunk)));
+                    expected_seq += 1;
+                }
+            });
+        }
+        sink.flush().expect("there is room");
+        let mut written = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut written)).expect("it can be read");
+        [written, expected]
+    }
+
+    proptest! {
+        #[test]
+        fn a_chunk_is_what_serde_would_make_of_it(
+            blocks in proptest::collection::vec(proptest::collection::vec(
+                proptest::prop_oneof![any::<u8>(), b' '..=b'~', proptest::prelude::Just(b'\n'), 0..4_u8], 0..300), 0..6),
+            nul in any::<bool>(),
+            first in proptest::prop_oneof![1..3_u64, 990..1010_u64, 999_990..1_000_010_u64, 1_000_000_000..u64::MAX - 5000],
+            metadata in proptest::collection::vec((".{0,9}", ".{0,9}"), 0..3),
+        ) {
+            let split = if nul { Split::Nul } else { Split::Lf };
+            let [written, expected] = both_ways(&blocks, split, first, &metadata);
+            prop_assert_eq!(String::from_utf8(written), String::from_utf8(expected));
+        }
+    }
+
+    #[test]
+    fn metadata_and_lines_larger_than_the_buffer_are_written_whole() {
+        let metadata = [("a".to_owned(), "x".repeat(100_000))];
+        let blocks = [vec![b'y'; 50], b"\n".to_vec(), "one\ntwo\n".repeat(20_000).into_bytes()];
+        let [written, expected] = both_ways(&blocks[..2], Split::Lf, 1, &metadata);
+        assert!(written == expected, "{} bytes for {}", written.len(), expected.len());
+        let [written, expected] = both_ways(&blocks, Split::Lf, 1, &[]);
+        assert!(written == expected, "{} bytes for {}", written.len(), expected.len());
+    }
+}

@@ -45,7 +45,8 @@ impl ResultFile {
         if let Some(number) = descriptor_named(given) {
             return Self::at_descriptor(number);
         }
-        let place = place_at(given).map_err(|error| file_error(given.as_os_str().to_owned(), &error))?;
+        let place =
+            place_at(given).map_err(|error| file_error(given.as_os_str().to_owned(), &error))?;
         Ok(Self { given: given.as_os_str().to_owned(), place })
     }
 
@@ -78,7 +79,9 @@ impl ResultFile {
     /// Where it cannot be written.
     pub fn stage(&mut self, line: &[u8]) -> Result<(), Error> {
         let result = match &mut self.place {
-            Place::Regular { path, staged } => write_beside(path, line).map(|file| *staged = Some(file)),
+            Place::Regular { path, staged } => {
+                write_beside(path, line).map(|file| *staged = Some(file))
+            }
             Place::Special { staged, .. } | Place::Descriptor { staged, .. } => {
                 *staged = line.to_vec();
                 Ok(())
@@ -113,7 +116,10 @@ impl ResultFile {
     }
 
     fn error(&self, error: &io::Error) -> Error {
-        Error::Output { what: format!("--result {}", self.given.to_string_lossy()), source: copy(error) }
+        Error::Output {
+            what: format!("--result {}", self.given.to_string_lossy()),
+            source: copy(error),
+        }
     }
 }
 
@@ -136,7 +142,8 @@ fn descriptor_named(path: &Path) -> Option<i32> {
         "/dev/stdout" => Some(1),
         "/dev/stderr" => Some(2),
         text => {
-            let number = text.strip_prefix("/dev/fd/").or_else(|| text.strip_prefix("/proc/self/fd/"))?;
+            let number =
+                text.strip_prefix("/dev/fd/").or_else(|| text.strip_prefix("/proc/self/fd/"))?;
             number.parse().ok()
         }
     }
@@ -214,7 +221,8 @@ fn may_write(path: &Path) -> io::Result<()> {
 fn write_beside(path: &Path, line: &[u8]) -> io::Result<NamedTempFile> {
     let old = fs::metadata(path).ok().map(|found| found.permissions());
     let mode = old.clone().unwrap_or_else(|| Permissions::from_mode(0o666));
-    let mut file = Builder::new().prefix(".runcast-").permissions(mode).tempfile_in(folder_of(path))?;
+    let mut file =
+        Builder::new().prefix(".runcast-").permissions(mode).tempfile_in(folder_of(path))?;
     if let Some(old) = old {
         // The mode of a new file is cut by the mask; an old one's is taken over as it is.
         file.as_file().set_permissions(old)?;

@@ -23,7 +23,11 @@ pub struct Text<'a> {
 impl<'a> Text<'a> {
     /// Shows a run on these two destinations; a stop is told with the limit that was passed.
     #[must_use]
-    pub fn new(destinations: [Destination<'a>; 2], display: &Display, limits: Option<&'a Limits>) -> Self {
+    pub fn new(
+        destinations: [Destination<'a>; 2],
+        display: &Display,
+        limits: Option<&'a Limits>,
+    ) -> Self {
         Self {
             destinations,
             limits,
@@ -38,13 +42,15 @@ impl<'a> Text<'a> {
     fn stop_message(&self, reason: &str) -> Option<String> {
         let limits = self.limits?;
         match reason {
-            "timeout" => limits.timeout.map(|limit| format!("it ran longer than --timeout {limit:?}")),
+            "timeout" => {
+                limits.timeout.map(|limit| format!("it ran longer than --timeout {limit:?}"))
+            }
             "idle_timeout" => {
                 limits.idle_timeout.map(|limit| format!("no output for --idle-timeout {limit:?}"))
             }
-            "memory" => limits
-                .max_memory_bytes
-                .map(|limit| format!("its processes took more memory than --max-memory {limit} bytes")),
+            "memory" => limits.max_memory_bytes.map(|limit| {
+                format!("its processes took more memory than --max-memory {limit} bytes")
+            }),
             "output" => limits
                 .output_limit_bytes
                 .map(|limit| format!("it wrote more than --output-limit {limit} bytes")),
@@ -56,9 +62,9 @@ impl<'a> Text<'a> {
     fn write_line(&mut self, stream: Stream, line: &[u8]) -> Result<(), Lost> {
         let destination = &mut self.destinations[stream.index()];
         if !destination.is_at_line_start() {
-            destination.buffer().push(b'\n');
+            destination.put(b"\n")?;
         }
-        destination.buffer().extend_from_slice(line);
+        destination.put(line)?;
         destination.flush()
     }
 }
@@ -91,7 +97,9 @@ impl Sink for Text<'_> {
             return Ok(());
         }
         match self.stop_message(stop.reason) {
-            Some(why) => self.write_line(Stream::Stderr, format!("runcast: run stopped: {why}\n").as_bytes()),
+            Some(why) => {
+                self.write_line(Stream::Stderr, format!("runcast: run stopped: {why}\n").as_bytes())
+            }
             None => Ok(()),
         }
     }

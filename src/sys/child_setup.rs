@@ -76,7 +76,11 @@ impl Prepared {
     /// A word or variable with a NUL in it, which no process can be given.
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let command = spec.argv.first().cloned().unwrap_or_default();
-        let argv = spec.argv.iter().map(|word| c_string("argument", word)).collect::<Result<Vec<_>, _>>()?;
+        let argv = spec
+            .argv
+            .iter()
+            .map(|word| c_string("argument", word))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut shell_argv = vec![c"sh".to_owned(), CString::default()];
         shell_argv.extend(argv.iter().skip(1).cloned());
         let environment = match &spec.environment {
@@ -117,8 +121,18 @@ impl Prepared {
     /// # Errors
     ///
     /// Whatever of it failed; then there is no process any more.
-    pub fn start(&mut self, streams: StandardStreams, dispositions: &Dispositions) -> Result<i32, Error> {
-        let mut child = Child { prepared: self, streams, dispositions, parent: std::process::id(), failure: None };
+    pub fn start(
+        &mut self,
+        streams: StandardStreams,
+        dispositions: &Dispositions,
+    ) -> Result<i32, Error> {
+        let mut child = Child {
+            prepared: self,
+            streams,
+            dispositions,
+            parent: std::process::id(),
+            failure: None,
+        };
         let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
         // SAFETY: one past the end of the allocation, as the top of a stack that grows down.
         let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
@@ -143,7 +157,8 @@ impl Prepared {
         let source = io::Error::from(errno);
         match step {
             Step::Chdir => {
-                let directory = self.directory.as_ref().map(|(path, _)| path.clone()).unwrap_or_default();
+                let directory =
+                    self.directory.as_ref().map(|(path, _)| path.clone()).unwrap_or_default();
                 Error::Chdir { directory, source }
             }
             Step::Limit(index) => {
@@ -173,7 +188,10 @@ impl Prepared {
     fn existing_candidate(&self) -> Option<OsString> {
         let there = |path: &&CString| {
             let path = OsStr::from_bytes(path.to_bytes());
-            let path = self.directory.as_ref().map_or_else(|| PathBuf::from(path), |(dir, _)| dir.join(path));
+            let path = self
+                .directory
+                .as_ref()
+                .map_or_else(|| PathBuf::from(path), |(dir, _)| dir.join(path));
             path.is_file()
         };
         self.candidates.iter().find(there).map(|path| OsString::from_vec(path.to_bytes().to_vec()))
@@ -263,7 +281,11 @@ impl Child<'_> {
         for index in 0..self.prepared.candidates.len() {
             last = self.exec_one(index);
             match last {
-                Errno::ENOENT | Errno::ENOTDIR | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT => {}
+                Errno::ENOENT
+                | Errno::ENOTDIR
+                | Errno::ESTALE
+                | Errno::ENODEV
+                | Errno::ETIMEDOUT => {}
                 Errno::EACCES => denied = Some(last),
                 _ => return Err((Step::Exec, last)),
             }
@@ -300,7 +322,11 @@ unsafe extern "C" {
 }
 
 /// Returns only where it failed.
-fn execve(path: &CStr, argv: *const *const libc::c_char, environment: *const *const libc::c_char) -> Errno {
+fn execve(
+    path: &CStr,
+    argv: *const *const libc::c_char,
+    environment: *const *const libc::c_char,
+) -> Errno {
     // SAFETY: all three are NUL-terminated and live.
     unsafe { libc::execve(path.as_ptr(), argv, environment) };
     Errno::last()
@@ -326,7 +352,9 @@ fn set_limit(limit: &Rlimit) -> nix::Result<()> {
     let old = ptr::null_mut::<libc::rlimit64>();
     // SAFETY: reads one live value; 0 is the calling process. The system call itself, since the C library
     // gives the resource's number another type than its own constants in some versions.
-    let result = unsafe { libc::syscall(libc::SYS_prlimit64, 0, limit.resource.number(), &raw const value, old) };
+    let result = unsafe {
+        libc::syscall(libc::SYS_prlimit64, 0, limit.resource.number(), &raw const value, old)
+    };
     Errno::result(result).map(drop)
 }
 
@@ -353,7 +381,10 @@ impl PointerArray {
 fn c_string(what: &'static str, text: &OsStr) -> Result<CString, Error> {
     CString::new(text.as_bytes()).map_err(|_| Error::Spawn {
         step: what,
-        source: io::Error::new(io::ErrorKind::InvalidInput, "a NUL byte cannot be passed to a command"),
+        source: io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a NUL byte cannot be passed to a command",
+        ),
     })
 }
 

@@ -51,7 +51,9 @@ pub fn is_hung_up(pipe: BorrowedFd<'_>) -> bool {
             Err(_) => return false,
         }
     }
-    fds[0].revents().is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
+    fds[0]
+        .revents()
+        .is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
 }
 
 /// Bytes that wait in a pipe.

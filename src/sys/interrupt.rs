@@ -36,7 +36,8 @@ pub fn prepare() -> std::io::Result<()> {
     // SAFETY: the set is a live value, and the number is a signal's.
     Errno::result(unsafe { libc::sigaddset(&raw mut set, number()) })?;
     // SAFETY: reads one live value.
-    match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) } {
+    match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) }
+    {
         0 => Ok(()),
         errno => Err(std::io::Error::from_raw_os_error(errno)),
     }

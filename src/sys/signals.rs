@@ -160,5 +160,8 @@ pub(super) fn forget_all() {
 
 /// Empties the calling thread's mask. Async-signal-safe.
 pub(super) fn unblock_all() -> bool {
-    Errno::result(pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_or(-1, |()| 0)).is_ok()
+    Errno::result(
+        pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_or(-1, |()| 0),
+    )
+    .is_ok()
 }

@@ -109,9 +109,11 @@ impl Tree {
     ///
     /// What `prctl(2)` says.
     pub fn prepare() -> io::Result<Self> {
-        let mut tree = Self { inherited: HashSet::new(), own_session: nix::unistd::getsid(None)?.as_raw() };
+        let mut tree =
+            Self { inherited: HashSet::new(), own_session: nix::unistd::getsid(None)?.as_raw() };
         if any_child() {
-            tree.inherited = walk().into_iter().map(|process| (process.pid, process.start)).collect();
+            tree.inherited =
+                walk().into_iter().map(|process| (process.pid, process.start)).collect();
         }
         // SAFETY: PR_SET_CHILD_SUBREAPER takes plain numbers.
         Errno::result(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })?;
@@ -146,7 +148,9 @@ impl Tree {
     pub fn resident_bytes(&self) -> u64 {
         let (mut anonymous, mut shared) = (0_u64, 0_u64);
         for process in self.list() {
-            let Ok(status) = fs::read_to_string(format!("/proc/{}/status", process.pid)) else { continue };
+            let Ok(status) = fs::read_to_string(format!("/proc/{}/status", process.pid)) else {
+                continue;
+            };
             let kib = |name: &str| {
                 let line = status.lines().find_map(|line| line.strip_prefix(name))?;
                 line.split_ascii_whitespace().next()?.parse::<u64>().ok()
@@ -172,7 +176,8 @@ fn walk() -> Vec<Process> {
     while let Some(parent) = parents.pop() {
         for pid in children(parent) {
             if seen.insert(pid)
-                && let Some(process) = Process::read(pid).ok().or_else(|| Process::hidden(pid, parent))
+                && let Some(process) =
+                    Process::read(pid).ok().or_else(|| Process::hidden(pid, parent))
             {
                 parents.push(pid);
                 found.push(process);
@@ -188,7 +193,8 @@ fn children(pid: i32) -> Vec<i32> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return found };
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
-            Ok(list) => found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Ok(list) => found
+                .extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
             // A kernel built without that file.
             Err(error) if error.kind() == io::ErrorKind::NotFound && thread.path().exists() => {
                 return children_by_parent(pid);
@@ -265,7 +271,9 @@ fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
 /// default action is what would follow.
 #[must_use]
 pub fn has_default_action(process: &Process, signal: Signal) -> bool {
-    let Ok(status) = fs::read_to_string(format!("/proc/{}/status", process.pid)) else { return true };
+    let Ok(status) = fs::read_to_string(format!("/proc/{}/status", process.pid)) else {
+        return true;
+    };
     let bit = 1_u64 << (signal.number() - 1);
     ["SigIgn:", "SigCgt:"].iter().all(|name| {
         let set = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("");

@@ -1,0 +1,152 @@
+//! Text as the inside of a JSON string, sixteen bytes at a time.
+//!
+//! Every line of output passes through here. The search for what needs an escape is at the same time the
+//! search for the line's end, which needs one too: so a line is looked at once, and copied while it is.
+
+use wide::u8x16;
+
+/// Bytes looked at together.
+const STEP: usize = 16;
+
+/// Room in the output that one step may take: the bytes themselves and an escape behind them.
+const STEP_ROOM: usize = STEP + 8;
+
+/// The least output that [`escape_until`] makes any progress in.
+pub const LEAST_ROOM: usize = STEP_ROOM;
+
+/// How far one call of [`escape_until`] came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done, the end included.
+    pub read: usize,
+    /// Bytes of the output that are filled.
+    pub written: usize,
+    /// Whether the end was met.
+    pub at_end: bool,
+}
+
+/// Escapes `input` into `output` until `end`, a control character, was met (it is not written), the input is
+/// used up, or the output has no room for another step. Bytes above 127 pass as they are; what of the output
+/// lies behind the filled part may have been written to.
+#[inline]
+pub fn escape_until(input: &[u8], output: &mut [u8], end: Option<u8>) -> Progress {
+    let (mut read, mut written) = (0, 0);
+    while read < input.len() && written + STEP_ROOM <= output.len() {
+        let (bytes, count) = step(&input[read..]);
+        output[written..written + STEP].copy_from_slice(&bytes);
+        let found = specials(bytes);
+        if found == 0 {
+            read += count;
+            written += count;
+            continue;
+        }
+        let plain = found.trailing_zeros() as usize;
+        let special = bytes[plain % STEP];
+        read += plain + 1;
+        written += plain;
+        if Some(special) == end {
+            return Progress { read, written, at_end: true };
+        }
+        written += put_escape(special, &mut output[written..]);
+    }
+    Progress { read, written, at_end: false }
+}
+
+/// The next sixteen bytes and how many of them are the input's; behind its end they are blanks.
+#[inline]
+fn step(input: &[u8]) -> ([u8; STEP], usize) {
+    match input.first_chunk::<STEP>() {
+        Some(bytes) => (*bytes, STEP),
+        None => {
+            let mut bytes = [b' '; STEP];
+            bytes[..input.len()].copy_from_slice(input);
+            (bytes, input.len())
+        }
+    }
+}
+
+/// A bit for each byte that cannot stand in a JSON string as it is: controls, the quote and the backslash.
+#[inline]
+fn specials(bytes: [u8; STEP]) -> u32 {
+    let bytes = u8x16::new(bytes);
+    let controls = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
+    let quotes = bytes.simd_eq(u8x16::splat(b'"'));
+    let backslashes = bytes.simd_eq(u8x16::splat(b'\\'));
+    (controls | quotes | backslashes).to_bitmask()
+}
+
+/// Writes one escape and returns its length.
+#[inline]
+fn put_escape(byte: u8, output: &mut [u8]) -> usize {
+    let escape = escaped(byte);
+    output[..8].copy_from_slice(&escape.0);
+    escape.1
+}
+
+/// The escape of a byte that needs one: its bytes, padded, and its length.
+#[must_use]
+pub fn escaped(byte: u8) -> ([u8; 8], usize) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'\n' => b'n',
+        b'\t' => b't',
+        b'\r' => b'r',
+        0x08 => b'b',
+        0x0c => b'f',
+        b'"' | b'\\' => byte,
+        _ => {
+            let (high, low) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
+            return ([b'\\', b'u', b'0', b'0', high, low, 0, 0], 6);
+        }
+    };
+    ([b'\\', short, 0, 0, 0, 0, 0, 0], 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    fn escape_all(mut input: &[u8], room: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut output = vec![0; room];
+        while !input.is_empty() {
+            let progress = escape_until(input, &mut output, None);
+            assert!(progress.read > 0, "no progress with room for {room}");
+            all.extend_from_slice(&output[..progress.written]);
+            input = &input[progress.read..];
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_from_a_json_string(text in any::<String>(), room in LEAST_ROOM..200) {
+            let mut json = vec![b'"'];
+            json.extend(escape_all(text.as_bytes(), room));
+            json.push(b'"');
+            prop_assert_eq!(serde_json::from_slice::<String>(&json).expect("it is JSON"), text);
+        }
+
+        #[test]
+        fn a_line_ends_at_its_end_wherever_that_is(mut line in "[ -~é]{0,60}", rest in any::<String>()) {
+            let length = line.len();
+            line.push('\n');
+            line.push_str(&rest);
+            let mut output = [0; 1000];
+            let progress = escape_until(line.as_bytes(), &mut output, Some(b'\n'));
+            prop_assert!(progress.at_end);
+            prop_assert_eq!(progress.read, length + 1);
+        }
+    }
+
+    #[test]
+    fn every_byte_below_128_is_escaped_as_serde_json_does() {
+        for byte in 0..128_u8 {
+            let text = char::from(byte).to_string();
+            let json = serde_json::to_string(&text).expect("a string is JSON");
+            assert_eq!(escape_all(text.as_bytes(), 64), json.as_bytes()[1..json.len() - 1]);
+        }
+    }
+}
