@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::engine::channel::{Blocks, Message, Notice, ReaderState, Shared, ToPump, ToSupervisor};
 use crate::model::error::Error;
 use crate::model::event::Stream;
-use crate::sys::descriptors;
+use crate::sys::descriptors::{self, PipeGrowth};
 
 /// How long a draining reader waits, in milliseconds, before it asks again whether it has waited long enough.
 /// Too small wakes a processor for nothing; too big is how late a run with a held stream can end.
@@ -26,6 +26,7 @@ pub(super) struct Reader {
     pub(super) shared: Arc<Shared>,
     pub(super) pump: ToPump,
     pub(super) supervisor: ToSupervisor,
+    pub(super) growth: PipeGrowth,
     /// `--output-limit`, until it was passed.
     pub(super) output_limit: Option<u64>,
 }
@@ -89,6 +90,7 @@ impl Reader {
             Ok(0) => Read::End,
             Ok(count) => {
                 let at = self.shared.elapsed();
+                self.growth.note(self.pipe.as_fd(), count);
                 let produced = self.shared.note_output(count, at);
                 self.pump.send(Message::Data {
                     stream: self.stream,

@@ -23,7 +23,10 @@ use crate::sink::text::Text;
 use crate::sink::{Sink, json_line, message};
 use crate::sys::signals;
 use crate::sys::tree::Tree;
-use crate::sys::{descriptors, interrupt};
+use crate::sys::{
+    descriptors::{self, PipeGrowth},
+    interrupt,
+};
 
 /// Runs a command and shows it, to the end, and returns runcast's exit status.
 ///
@@ -182,6 +185,7 @@ fn start_readers(
             shared: Arc::clone(shared),
             pump: to_pump.clone(),
             supervisor: to_supervisor.clone(),
+            growth: PipeGrowth::default(),
             output_limit: spec.limits.output_limit_bytes,
         };
         let thread = start_thread(stream.as_str(), to_pump.clone(), move || reader.run())?;

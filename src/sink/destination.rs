@@ -10,6 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::model::error::Error;
 use crate::model::units::Signal;
+use crate::sys::descriptors::PipeGrowth;
 
 /// Bytes held back to be written together. Too small costs a system call more often; too big delays nothing,
 /// since everything is written when nothing more is waiting, but takes memory and spills the cache.
@@ -63,6 +64,7 @@ pub struct Destination<'a> {
     buffer: Vec<u8>,
     filled: usize,
     patience: &'a Patience,
+    growth: PipeGrowth,
     /// The last byte that was written ended a line, or nothing was written yet.
     at_line_start: bool,
 }
@@ -71,7 +73,15 @@ impl<'a> Destination<'a> {
     /// A destination that errors call `name`.
     #[must_use]
     pub fn new(fd: BorrowedFd<'a>, name: &'static str, patience: &'a Patience) -> Self {
-        Self { fd, name, buffer: Vec::new(), filled: 0, patience, at_line_start: true }
+        Self {
+            fd,
+            name,
+            buffer: Vec::new(),
+            filled: 0,
+            patience,
+            growth: PipeGrowth::default(),
+            at_line_start: true,
+        }
     }
 
     /// The free part of the buffer, at least so many bytes, to be filled from its beginning;
@@ -156,6 +166,7 @@ impl<'a> Destination<'a> {
             match nix::unistd::write(self.fd, &bytes[written..]) {
                 Ok(count) => {
                     written += count;
+                    self.growth.note(self.fd, count);
                     if let Some(last) = written.checked_sub(1) {
                         self.at_line_start = bytes[last] == b'\n';
                     }

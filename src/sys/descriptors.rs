@@ -68,6 +68,39 @@ pub fn bytes_waiting(pipe: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
+/// What a pipe is enlarged to. Larger, and the pipes of one user soon reach the limit past which every new
+/// one of that user, other programs' too, gets a single page; smaller, and a fast writer and its reader wake
+/// each other for little.
+const PIPE_BYTES: i32 = 256 * 1024;
+
+/// A pipe that is enlarged when it has proved to carry much. A short run pays nothing for it.
+#[derive(Debug, Default)]
+pub struct PipeGrowth {
+    passed_bytes: usize,
+    is_done: bool,
+}
+
+impl PipeGrowth {
+    /// Notes bytes that went through, and enlarges the pipe once they are many.
+    #[inline]
+    pub fn note(&mut self, pipe: BorrowedFd<'_>, bytes: usize) {
+        if !self.is_done {
+            self.passed_bytes += bytes;
+            if self.passed_bytes >= PIPE_BYTES as usize {
+                self.is_done = true;
+                enlarge(pipe);
+            }
+        }
+    }
+}
+
+/// What is no pipe, or may not grow since its user's pipes have reached their limit, stays as it is.
+fn enlarge(pipe: BorrowedFd<'_>) {
+    if fcntl(pipe, FcntlArg::F_GETPIPE_SZ).is_ok_and(|size| size < PIPE_BYTES) {
+        let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
+    }
+}
+
 /// Puts `/dev/null` in place of standard input, so that a pipe which the command has closed is not held open
 /// here: whoever writes to it learns at once that nobody reads.
 ///
