@@ -7,8 +7,10 @@ use runcast::cli::args::{Parsed, parse};
 use runcast::cli::run;
 use runcast::model::error::{Error, STATUS_FAILED};
 use runcast::sink::message;
+use runcast::sys::memory;
 
 fn main() -> ExitCode {
+    memory::share_one_arena();
     std::panic::set_hook(Box::new(|panic| message::say(format_args!("internal error: {panic}"))));
     let status = std::panic::catch_unwind(dispatch).unwrap_or(STATUS_FAILED);
     ExitCode::from(status)

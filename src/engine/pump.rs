@@ -113,9 +113,11 @@ impl<'a> Pump<'a> {
     }
 
     /// Shows the run to its end.
-    pub(super) fn run(mut self, inbox: &Inbox, started: Started<'_>) -> Report {
-        let shown = self.sink.started(started);
-        self.look_at(shown);
+    pub(super) fn run(mut self, inbox: &Inbox, started: Option<Started<'_>>) -> Report {
+        if let Some(started) = started {
+            let shown = self.sink.started(started);
+            self.look_at(shown);
+        }
         let outcome = loop {
             match inbox.take() {
                 None => self.idle(inbox),

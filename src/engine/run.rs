@@ -146,11 +146,14 @@ fn supervise(
         supervisor.run(move || interrupted.send(Notice::Interrupted));
     })?;
 
-    let id = fresh_id()?;
-    let started = started(&spec, display, &command, &id);
     let account = match (display.format, &display.result) {
         (Format::Text, None) => Account::None,
         _ => Account::Kept,
+    };
+    let id = fresh_id()?;
+    let started = match display.format {
+        Format::Text => None,
+        Format::Ndjson => Some(started(&spec, display, &command, &id)),
     };
     let pump = Pump::new(
         sink,

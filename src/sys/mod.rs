@@ -6,5 +6,6 @@ pub mod child_setup;
 pub mod descriptors;
 pub mod drainer;
 pub mod interrupt;
+pub mod memory;
 pub mod signals;
 pub mod tree;
