@@ -35,8 +35,9 @@ const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 /// is left after so many is met by the next round of KILL.
 const MOST_WALKS: usize = 100;
 
-/// How far the processor time that the kernel tells may lag behind the one that it goes by.
-const CPU_TIME_LAG: Duration = Duration::from_millis(100);
+/// How far the processor time of a dead process may be behind what it was when the limit was found passed:
+/// none but for rounding. Too big takes a KILL by somebody else, just before the limit, for the limit's.
+const CPU_TIME_LAG: Duration = Duration::from_millis(20);
 
 /// What the command has come to.
 #[derive(Debug, Clone, Copy)]

@@ -32,8 +32,6 @@ pub struct Process {
     pub session: i32,
     /// When it started, in clock ticks since boot; with the id it names one process for good.
     pub start: u64,
-    /// Its own processor time, without that of children it waited for, in clock ticks.
-    pub cpu_ticks: u64,
     state: u8,
     threads: u32,
 }
@@ -70,7 +68,6 @@ impl Process {
             group: id(2)?,
             session: id(3)?,
             start: number(19)?,
-            cpu_ticks: number(11)? + number(12)?,
             state: *fields.first()?.as_bytes().first()?,
             threads: u32::try_from(number(17)?).ok()?,
         })
@@ -85,7 +82,6 @@ impl Process {
             group: 0,
             session: 0,
             start: 0,
-            cpu_ticks: 0,
             state: b'?',
             threads: 1,
         })
@@ -322,14 +318,18 @@ fn peek() -> io::Result<libc::siginfo_t> {
     Ok(info)
 }
 
-/// What a dead process that was not reaped yet tells of itself: its own processor time.
+/// The processor time of a dead process that was not reaped yet, without that of children it waited for.
+///
+/// It is what the kernel holds against the limit: user and system time by ticks. What `/proc` and
+/// `getrusage(2)` tell is scaled to the time that it really ran, and on a busy machine far from that.
 #[must_use]
 pub fn own_cpu_time(pid: i32) -> Option<Duration> {
-    let ticks = Process::read(pid).ok()?.cpu_ticks;
-    // SAFETY: a plain number in, a plain number out.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    let per_second = u64::try_from(per_second).ok().filter(|&count| count > 0)?;
-    Some(Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / per_second)))
+    // The clock of another process, see clock_getcpuclockid(3); kind 0 is that of ITIMER_PROF.
+    let clock = (!pid) << 3;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to one live value.
+    Errno::result(unsafe { libc::clock_gettime(clock, &raw mut time) }).ok()?;
+    Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
 /// A resource limit of another process, soft and hard. It can be read of one that is dead and not reaped.
@@ -384,7 +384,7 @@ mod tests {
         let stat = b"42 (a) b (c)) S 1 40 39 0 -1 0 0 0 0 0 7 5 0 0 20 0 3 0 12345 0 0";
         let process = Process::parse(42, stat).expect("the line is whole");
         assert_eq!((process.parent, process.group, process.session), (1, 40, 39));
-        assert_eq!((process.cpu_ticks, process.start, process.threads), (12, 12345, 3));
+        assert_eq!((process.start, process.threads), (12345, 3));
         assert!(process.is_alive() && !process.is_stopped());
     }
 
