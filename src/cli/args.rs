@@ -3,33 +3,27 @@
 //! The help, the completions and the tests of the manual are made from [`command`]. What the options mean
 //! together is decided by [`plan`](crate::cli::plan), not here; no file is opened here.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, FromArgMatches, ValueHint};
 
+use crate::cli::usage::fault;
+use crate::cli::values::{
+    OnLag, Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
+    parse_line_size, parse_name, parse_nice, parse_partial_after, parse_stdin, parse_variable,
+    text,
+};
 use crate::model::error::Error;
-use crate::model::rlimits::{Rlimit, parse_rlimits};
-use crate::model::spec::{
-    Format, Keep, Leftover, MIN_LINE_BYTES, OnDisconnect, ResultDestination, Split, Stdin,
-};
+use crate::model::rlimits::parse_rlimits;
+use crate::model::spec::{Format, Keep, Leftover, OnDisconnect, ResultDestination, Split, Stdin};
 use crate::model::units::{
-    Signal, parse_assignment, parse_duration, parse_limit_duration, parse_meta, parse_signal_map,
-    parse_size, parse_size_or_unlimited, parse_umask,
+    Signal, parse_duration, parse_limit_duration, parse_meta, parse_signal_map,
+    parse_size_or_unlimited, parse_umask,
 };
-
-/// A time after which the run is stopped; `None` is never.
-pub type TimeLimit = Option<Duration>;
-/// A number of bytes; `None` is unlimited.
-pub type SizeLimit = Option<u64>;
-/// What one `--rlimit` gave.
-pub type Rlimits = Vec<Rlimit>;
-/// A received signal, and what is forwarded in its place; `None` is nothing.
-pub type SignalMapping = (Signal, Option<Signal>);
 
 /// What was typed.
 #[derive(Debug, Clone, clap::Args)]
@@ -281,22 +275,6 @@ pub struct ResultArgs {
     pub keep: Keep,
 }
 
-/// What one `--env` asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Variable {
-    /// Set this name to this value.
-    Set(OsString, OsString),
-    /// Take it over from runcast's own environment.
-    Inherit(OsString),
-}
-
-/// What happens when the output is read too slowly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnLag {
-    /// The command waits.
-    Block,
-}
-
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Parsed {
@@ -384,170 +362,6 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Show(error.to_string()),
             _ => Parsed::Error(Error::Usage(fault(&error))),
         },
-    }
-}
-
-/// What is wrong with a command line, naming the option or the word at fault.
-fn fault(error: &clap::Error) -> String {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let option = context(ContextKind::InvalidArg);
-    let value = context(ContextKind::InvalidValue);
-    match (error.kind(), option, value) {
-        // COMMAND is the only thing that is required.
-        (ErrorKind::MissingRequiredArgument, ..) => "no command given".to_owned(),
-        (ErrorKind::UnknownArgument, Some(option), _) => match context(ContextKind::SuggestedArg) {
-            Some(similar) => format!("unknown option '{option}', did you mean '{similar}'?"),
-            None => format!("unknown option '{option}'"),
-        },
-        (ErrorKind::TooManyValues, Some(option), Some(value)) => {
-            format!("'{option}' takes no value, but was given '{value}'")
-        }
-        (ErrorKind::InvalidValue, Some(option), None | Some("")) => {
-            format!("a value is required for '{option}'{}", possible_values(error))
-        }
-        (ErrorKind::InvalidValue, Some(option), Some(value)) => {
-            format!("invalid value '{value}' for '{option}'{}", possible_values(error))
-        }
-        (ErrorKind::ValueValidation, Some(option), Some(value)) => {
-            let why = std::error::Error::source(error).map(|why| format!(": {why}"));
-            format!("invalid value '{value}' for '{option}'{}", why.unwrap_or_default())
-        }
-        _ => first_paragraph(&error.to_string()),
-    }
-}
-
-fn possible_values(error: &clap::Error) -> String {
-    match error.get(ContextKind::ValidValue) {
-        Some(ContextValue::Strings(words)) if !words.is_empty() => {
-            format!(" (possible values: {})", words.join(", "))
-        }
-        _ => String::new(),
-    }
-}
-
-/// clap's own words for whatever has no better ones, on one line.
-fn first_paragraph(rendered: &str) -> String {
-    let paragraph = rendered.split("\n\n").next().unwrap_or_default();
-    let paragraph = paragraph.strip_prefix("error: ").unwrap_or(paragraph);
-    paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Parses a value that is a text. A value that is not UTF-8 is refused in the option's name; clap's own
-/// parsers for texts refuse it without one.
-fn text<T>(parse: fn(&str) -> Result<T, String>) -> impl TypedValueParser<Value = T>
-where
-    T: Clone + Send + Sync + 'static,
-{
-    OsStringValueParser::new().try_map(move |typed: OsString| match typed.to_str() {
-        Some(typed) => parse(typed),
-        None => Err("not UTF-8".to_owned()),
-    })
-}
-
-/// Parses a value of any bytes.
-fn bytes<T>(parse: fn(&OsStr) -> Result<T, String>) -> impl TypedValueParser<Value = T>
-where
-    T: Clone + Send + Sync + 'static,
-{
-    OsStringValueParser::new().try_map(move |typed: OsString| parse(&typed))
-}
-
-/// Parses one of a few words, each with what it means.
-#[derive(Clone)]
-struct Words<T: 'static>(&'static [(&'static str, T)]);
-
-impl<T: Copy + Send + Sync + 'static> TypedValueParser for Words<T> {
-    type Value = T;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        option: Option<&Arg>,
-        typed: &OsStr,
-    ) -> Result<T, clap::Error> {
-        // What is not UTF-8 is not one of the words either, nor is it with U+FFFD in it.
-        let typed = typed.to_string_lossy();
-        match self.0.iter().find(|(word, _)| *word == typed) {
-            Some((_, meaning)) => Ok(*meaning),
-            None => {
-                let words = self.0.iter().map(|(word, _)| *word);
-                let refused = PossibleValuesParser::new(words).parse_ref(
-                    command,
-                    option,
-                    OsStr::new(&*typed),
-                );
-                Err(refused.err().unwrap_or_else(|| clap::Error::new(ErrorKind::InvalidValue)))
-            }
-        }
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.0.iter().map(|(word, _)| PossibleValue::new(*word))))
-    }
-}
-
-fn parse_nice(typed: &str) -> Result<i32, String> {
-    typed.parse().map_err(|_| "not a whole number".to_owned())
-}
-
-fn parse_line_size(typed: &str) -> Result<usize, String> {
-    match usize::try_from(parse_size(typed)?) {
-        Ok(size) if size < MIN_LINE_BYTES => Err(format!("less than {MIN_LINE_BYTES} bytes")),
-        Ok(size) => Ok(size),
-        Err(_) => Err("too large".to_owned()),
-    }
-}
-
-fn parse_partial_after(typed: &str) -> Result<TimeLimit, String> {
-    match typed {
-        "never" => Ok(None),
-        _ => parse_duration(typed).map(Some),
-    }
-}
-
-fn parse_variable(typed: &OsStr) -> Result<Variable, String> {
-    if typed.as_encoded_bytes().contains(&b'=') {
-        parse_assignment(typed).map(|(name, value)| Variable::Set(name, value))
-    } else {
-        parse_name(typed).map(Variable::Inherit)
-    }
-}
-
-fn parse_name(typed: &OsStr) -> Result<OsString, String> {
-    if typed.is_empty() {
-        Err("the name is empty".to_owned())
-    } else if typed.as_encoded_bytes().contains(&b'=') {
-        Err("a name holds no '='".to_owned())
-    } else {
-        Ok(typed.to_owned())
-    }
-}
-
-fn parse_stdin(typed: &OsStr) -> Result<Stdin, String> {
-    match typed.as_encoded_bytes() {
-        b"" => Err("the path is empty".to_owned()),
-        b"inherit" => Ok(Stdin::Inherit),
-        b"null" => Ok(Stdin::Null),
-        _ => Ok(Stdin::File(typed.into())),
-    }
-}
-
-fn parse_destination(typed: &OsStr) -> Result<ResultDestination, String> {
-    match typed.as_encoded_bytes() {
-        b"" => Err("the path is empty".to_owned()),
-        b"-" => Ok(ResultDestination::Stdout),
-        [b'f', b'd', b':', number @ ..] => {
-            let digits = number.iter().all(u8::is_ascii_digit);
-            let number = std::str::from_utf8(number).ok().filter(|_| digits);
-            number
-                .and_then(|number| number.parse().ok())
-                .map(ResultDestination::Descriptor)
-                .ok_or_else(|| "fd: wants the number of a descriptor".to_owned())
-        }
-        _ => Ok(ResultDestination::File(typed.into())),
     }
 }
 
@@ -743,11 +557,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn what_has_no_better_words_is_told_in_claps_on_one_line() {
-        let rendered = "error: the argument '--a' cannot be used with:\n  --b\n\nUsage: x\n";
-        assert_eq!(first_paragraph(rendered), "the argument '--a' cannot be used with: --b");
     }
 }

@@ -7,3 +7,5 @@
 pub mod args;
 pub mod plan;
 pub mod run;
+mod usage;
+pub mod values;

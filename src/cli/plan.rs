@@ -8,7 +8,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::args::{Args, OutputArgs, SurroundingArgs, TimeLimit, Variable};
+use crate::cli::args::{Args, OutputArgs, SurroundingArgs};
+use crate::cli::values::{TimeLimit, Variable};
 use crate::model::error::{Error, reason};
 use crate::model::spec::{Capture, Display, Format, Limits, Spec, Streams};
 use crate::model::units::parse_env_file;
