@@ -31,17 +31,20 @@ pub struct Progress {
 #[inline]
 pub fn escape_until(input: &[u8], output: &mut [u8], end: Option<u8>) -> Progress {
     let (mut read, mut written) = (0, 0);
-    while read < input.len() && written + STEP_ROOM <= output.len() {
-        let (bytes, count) = step(&input[read..]);
-        output[written..written + STEP].copy_from_slice(&bytes);
-        let found = specials(bytes);
+    while read < input.len() {
+        let Some(room) = output[written..].first_chunk_mut::<STEP_ROOM>() else { break };
+        let rest = &input[read..];
+        let (found, count) = match rest.first_chunk::<STEP>() {
+            Some(bytes) => (copy_step(bytes, room), STEP),
+            None => (copy_step(&padded(rest), room), rest.len()),
+        };
         if found == 0 {
             read += count;
             written += count;
             continue;
         }
         let plain = found.trailing_zeros() as usize;
-        let special = bytes[plain % STEP];
+        let special = rest[plain];
         read += plain + 1;
         written += plain;
         if Some(special) == end {
@@ -52,17 +55,19 @@ pub fn escape_until(input: &[u8], output: &mut [u8], end: Option<u8>) -> Progres
     Progress { read, written, at_end: false }
 }
 
-/// The next sixteen bytes and how many of them are the input's; behind its end they are blanks.
+/// Copies sixteen bytes as they are and tells which of them cannot stay so.
 #[inline]
-fn step(input: &[u8]) -> ([u8; STEP], usize) {
-    match input.first_chunk::<STEP>() {
-        Some(bytes) => (*bytes, STEP),
-        None => {
-            let mut bytes = [b' '; STEP];
-            bytes[..input.len()].copy_from_slice(input);
-            (bytes, input.len())
-        }
-    }
+fn copy_step(bytes: &[u8; STEP], room: &mut [u8; STEP_ROOM]) -> u32 {
+    room[..STEP].copy_from_slice(bytes);
+    specials(*bytes)
+}
+
+/// The last few bytes, with blanks behind them.
+#[cold]
+fn padded(input: &[u8]) -> [u8; STEP] {
+    let mut bytes = [b' '; STEP];
+    bytes[..input.len()].copy_from_slice(input);
+    bytes
 }
 
 /// A bit for each byte that cannot stand in a JSON string as it is: controls, the quote and the backslash.
