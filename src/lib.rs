@@ -39,7 +39,7 @@
 //!
 //! That the command ended and that its output ended are two facts, and a run is over when both have come, or
 //! when streams that something else still holds were drained for long enough. The supervisor says so, the pump
-//! writes the result, and [`main`](../runcast/index.html) exits with its status.
+//! writes the result, and `main.rs` exits with its status.
 
 pub mod cli;
 pub mod engine;

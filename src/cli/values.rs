@@ -139,15 +139,24 @@ pub(super) fn parse_stdin(typed: &OsStr) -> Result<Stdin, String> {
 pub(super) fn parse_destination(typed: &OsStr) -> Result<ResultDestination, String> {
     match typed.as_encoded_bytes() {
         b"" => Err("the path is empty".to_owned()),
-        b"-" => Ok(ResultDestination::Stdout),
-        [b'f', b'd', b':', number @ ..] => {
-            let digits = number.iter().all(u8::is_ascii_digit);
-            let number = std::str::from_utf8(number).ok().filter(|_| digits);
-            number
-                .and_then(|number| number.parse().ok())
-                .map(ResultDestination::Descriptor)
-                .ok_or_else(|| "fd: wants the number of a descriptor".to_owned())
+        b"-" | b"/dev/stdout" => Ok(ResultDestination::Stdout),
+        b"/dev/stderr" => Ok(ResultDestination::Descriptor(2)),
+        // By its path a descriptor would be opened anew, and a file written over from its beginning.
+        [b'f', b'd', b':', number @ ..]
+        | [b'/', b'd', b'e', b'v', b'/', b'f', b'd', b'/', number @ ..] => {
+            descriptor(number).ok_or_else(|| "fd: wants the number of a descriptor".to_owned())
         }
         _ => Ok(ResultDestination::File(typed.into())),
+    }
+}
+
+/// The destination that a descriptor's number names.
+fn descriptor(number: &[u8]) -> Option<ResultDestination> {
+    let number = std::str::from_utf8(number)
+        .ok()
+        .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+    match number.parse().ok()? {
+        1 => Some(ResultDestination::Stdout),
+        number => Some(ResultDestination::Descriptor(number)),
     }
 }

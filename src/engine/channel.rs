@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -29,9 +29,10 @@ pub(super) const BLOCK_BYTES: usize = 64 * 1024;
 /// step; more than a few only take memory.
 pub(super) const BLOCKS: usize = 4;
 
-/// What the supervisor sends to the pump in all of a run: at most an `exited`, two stops, the end, and one in
-/// case of a defect. With room for them beside all buffers, no sender ever waits.
-const OTHER_MESSAGES: usize = 8;
+/// What the pump is sent in all of a run beside data: from each reader its end and perhaps a failure, from the
+/// supervisor an `exited`, two stops and the end, and from each of the three a panic. With room for them beside
+/// all buffers, no sender ever waits.
+const OTHER_MESSAGES: usize = 12;
 
 /// What one read gave.
 #[derive(Debug)]
@@ -236,8 +237,9 @@ pub(super) fn to_supervisor() -> Result<(ToSupervisor, Notices), Errno> {
 
 impl ToSupervisor {
     pub(super) fn send(&self, notice: Notice) {
-        // The supervisor is gone only when the process ends; a full counter has rung already.
+        // The supervisor is gone only when the process ends.
         let _ = self.sender.send(notice);
+        // A counter that is full has rung already.
         let _ = self.bell.write(1);
     }
 }
@@ -284,8 +286,8 @@ pub(super) struct ReaderState {
     answered: AtomicBool,
     /// Whether draining has lasted long enough.
     drained: AtomicBool,
-    /// 1 while it does not read for lack of a buffer.
-    held_back: AtomicU32,
+    /// Whether it does not read for lack of a buffer.
+    held_back: AtomicBool,
 }
 
 impl ReaderState {
@@ -318,7 +320,7 @@ impl ReaderState {
     }
 
     pub(super) fn set_held_back(&self, held_back: bool) {
-        self.held_back.store(u32::from(held_back), Ordering::Release);
+        self.held_back.store(held_back, Ordering::Release);
     }
 }
 
@@ -353,8 +355,11 @@ impl Shared {
 
     /// Takes time off the idle clock that did not count.
     pub(super) fn shift_activity(&self, by: Duration) {
-        let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        self.last_output.fetch_add(nanos, Ordering::Relaxed);
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        let now = u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let shift = |last: u64| Some(last.saturating_add(by).min(now));
+        // It always succeeds: the closure never refuses. A reader that is ahead of us stays so.
+        let _ = self.last_output.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shift);
     }
 
     pub(super) fn last_output(&self) -> Duration {
@@ -363,6 +368,6 @@ impl Shared {
 
     /// Whether a stream is not read because the consumer takes too little.
     pub(super) fn is_held_back(&self) -> bool {
-        self.readers.iter().any(|reader| reader.held_back.load(Ordering::Acquire) != 0)
+        self.readers.iter().any(|reader| reader.held_back.load(Ordering::Acquire))
     }
 }

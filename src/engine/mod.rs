@@ -3,6 +3,7 @@
 //! See the crate's documentation for the threads and for what each may and may not do.
 
 mod channel;
+mod processes;
 mod pump;
 mod reader;
 mod spawn;

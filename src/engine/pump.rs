@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use crate::engine::channel::{Block, Inbox, Message, Notice, Shared, ToReader, ToSupervisor};
 use crate::model::error::Error;
-use crate::model::event::{Event, Started, Stream, StreamTotals};
+use crate::model::event::{Event, Seconds, Started, Stream, StreamTotals};
 use crate::model::kept::Kept;
 use crate::model::lines::{LineCounter, LineCutter, Piece};
 use crate::model::outcome::{Delivery, Outcome};
-use crate::model::spec::{Capture, OnDisconnect};
+use crate::model::spec::{Capture, Display, Format, OnDisconnect};
 use crate::sink::Sink;
 use crate::sink::destination::{Lost, Patience};
 
@@ -23,6 +23,8 @@ struct Flow {
     counter: LineCounter,
     kept: Kept,
     bytes: u64,
+    /// When its last bytes were read.
+    last_read: Duration,
     /// How long an unfinished line has waited for more while we waited for the command; `None` where there is
     /// none, or what there is of it went out.
     unfinished_for: Option<Duration>,
@@ -35,18 +37,35 @@ impl Flow {
             counter: LineCounter::new(capture.split),
             kept: Kept::new(capture.keep, capture.max_output_bytes),
             bytes: 0,
+            last_read: Duration::ZERO,
             unfinished_for: None,
         }
     }
 }
 
+impl Flow {
+    fn totals(mut self) -> StreamTotals {
+        self.kept.settle();
+        StreamTotals { kept: self.kept, bytes: self.bytes, lines: self.counter.lines_at_end() }
+    }
+}
+
 /// What is wanted of the output beside showing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Account {
+enum Account {
     /// Counts and the kept part, for a result.
     Kept,
     /// Nothing: nobody will see a result.
     None,
+}
+
+impl Account {
+    fn of(display: &Display) -> Self {
+        match (display.format, &display.result) {
+            (Format::Text, None) => Self::None,
+            _ => Self::Kept,
+        }
+    }
 }
 
 /// What a stream's cutter is to do.
@@ -66,12 +85,11 @@ pub(super) struct Pump<'a> {
     account: Account,
     partial_after: Option<Duration>,
     on_disconnect: OnDisconnect,
-    seq: u64,
-    /// The time of the last chunk: two readers stamp and then queue, so theirs can go back by microseconds.
+    /// The time of the last event. Each thread takes its time and then queues, so one can be behind another's
+    /// by microseconds.
     last_time: Duration,
+    taken_bytes: u64,
     delivery: Delivery,
-    is_lost: bool,
-    undelivered_bytes: u64,
 }
 
 /// What came of a run, as the pump saw it.
@@ -80,9 +98,8 @@ pub(super) struct Report {
     pub(super) outcome: Outcome,
     pub(super) streams: [StreamTotals; 2],
     pub(super) delivery: Delivery,
-    /// Whether the sink is of no more use.
-    pub(super) is_lost: bool,
-    pub(super) undelivered_bytes: Option<u64>,
+    /// Bytes of output that came from the command.
+    pub(super) taken_bytes: u64,
 }
 
 impl<'a> Pump<'a> {
@@ -92,8 +109,7 @@ impl<'a> Pump<'a> {
         supervisor: ToSupervisor,
         readers: Vec<ToReader>,
         capture: &Capture,
-        account: Account,
-        on_disconnect: OnDisconnect,
+        display: &Display,
     ) -> Self {
         Self {
             sink,
@@ -101,14 +117,12 @@ impl<'a> Pump<'a> {
             supervisor,
             readers,
             flows: [Flow::new(capture), Flow::new(capture)],
-            account,
+            account: Account::of(display),
             partial_after: capture.partial_after,
-            on_disconnect,
-            seq: 1,
+            on_disconnect: display.on_disconnect,
             last_time: Duration::ZERO,
+            taken_bytes: 0,
             delivery: Delivery::Whole,
-            is_lost: false,
-            undelivered_bytes: 0,
         }
     }
 
@@ -123,8 +137,14 @@ impl<'a> Pump<'a> {
                 None => self.idle(inbox),
                 Some(Message::Data { stream, block, at }) => self.take_block(stream, block, at),
                 Some(Message::End(stream)) => self.end_stream(stream),
-                Some(Message::Exited(exited)) => self.show(&Event::Exited(exited)),
-                Some(Message::Stop(stop)) => self.show(&Event::Stop(stop)),
+                Some(Message::Exited(mut exited)) => {
+                    exited.t = self.in_order(exited.t);
+                    self.show(&Event::Exited(exited));
+                }
+                Some(Message::Stop(mut stop)) => {
+                    stop.t = self.in_order(stop.t);
+                    self.show(&Event::Stop(stop));
+                }
                 Some(Message::Broken(error)) => self.fail(error),
                 Some(Message::Over(outcome)) => break *outcome,
                 Some(Message::Died) => {
@@ -135,34 +155,28 @@ impl<'a> Pump<'a> {
             }
         };
         self.flush();
-        let [stdout, stderr] = self.flows.map(|flow| StreamTotals {
-            kept: flow.kept,
-            bytes: flow.bytes,
-            lines: flow.counter.lines_at_end(),
-        });
-        let is_cut = matches!(self.delivery, Delivery::Cut(_));
+        let [stdout, stderr] = self.flows.map(Flow::totals);
         Report {
             outcome,
             streams: [stdout, stderr],
             delivery: self.delivery,
-            is_lost: self.is_lost,
-            undelivered_bytes: is_cut.then_some(self.undelivered_bytes),
+            taken_bytes: self.taken_bytes,
         }
     }
 
     fn take_block(&mut self, stream: Stream, block: Block, at: Duration) {
         let bytes = block.bytes();
+        self.taken_bytes += bytes.len() as u64;
+        let flow = &mut self.flows[stream.index()];
+        flow.last_read = at;
         if self.account == Account::Kept {
-            let flow = &mut self.flows[stream.index()];
             flow.bytes += bytes.len() as u64;
             flow.kept.push(bytes);
             flow.counter.push(bytes);
         }
-        if self.is_lost {
-            self.undelivered_bytes += bytes.len() as u64;
-        } else if self.sink.wants_lines() {
-            self.cut(stream, at, Cut::Push(bytes));
-        } else {
+        if self.sink.wants_lines() {
+            self.cut(stream, Cut::Push(bytes));
+        } else if !self.sink.is_lost() {
             let shown = self.sink.block(stream, bytes);
             self.look_at(shown);
         }
@@ -170,40 +184,51 @@ impl<'a> Pump<'a> {
     }
 
     fn end_stream(&mut self, stream: Stream) {
-        if !self.is_lost && self.sink.wants_lines() {
-            self.cut(stream, self.last_time, Cut::Finish);
+        if self.sink.wants_lines() {
+            self.cut(stream, Cut::Finish);
         }
     }
 
     /// Has the stream's cutter do something, and shows the pieces that it gives.
-    fn cut(&mut self, stream: Stream, at: Duration, what: Cut<'_>) {
-        self.last_time = self.last_time.max(at);
-        let (at, sink, seq) = (self.last_time, &mut *self.sink, &mut self.seq);
+    fn cut(&mut self, stream: Stream, what: Cut<'_>) {
+        if self.sink.is_lost() {
+            return;
+        }
+        let Seconds(at) = self.in_order(Seconds(self.flows[stream.index()].last_read));
+        let (flow, sink) = (&mut self.flows[stream.index()], &mut *self.sink);
         let mut shown = Ok(());
         let mut emit = |piece: Piece<'_>| {
             if shown.is_ok() {
-                shown = sink.lines(stream, piece, at, *seq).map(|next| *seq = next);
+                shown = sink.lines(stream, piece, at);
             }
         };
-        let flow = &mut self.flows[stream.index()];
         match what {
             Cut::Push(bytes) => flow.cutter.push(bytes, &mut emit),
-            Cut::Unfinished => flow.cutter.flush_partial(&mut emit),
+            Cut::Unfinished => {
+                flow.cutter.flush_partial(&mut emit);
+                flow.counter.flush_partial();
+            }
             Cut::Finish => flow.cutter.finish(&mut emit),
         }
         flow.unfinished_for = flow.cutter.has_unfinished().then_some(Duration::ZERO);
         self.look_at(shown);
     }
 
+    /// A time, or that of the event before if it is later.
+    fn in_order(&mut self, time: Seconds) -> Seconds {
+        self.last_time = self.last_time.max(time.0);
+        Seconds(self.last_time)
+    }
+
     fn show(&mut self, event: &Event<'_>) {
-        if !self.is_lost {
+        if !self.sink.is_lost() {
             let shown = self.sink.event(event);
             self.look_at(shown);
         }
     }
 
     fn flush(&mut self) {
-        if !self.is_lost {
+        if !self.sink.is_lost() {
             let shown = self.sink.flush();
             self.look_at(shown);
         }
@@ -217,7 +242,7 @@ impl<'a> Pump<'a> {
             for stream in Stream::ALL {
                 let Some(waited) = self.flows[stream.index()].unfinished_for else { continue };
                 if waited >= partial_after {
-                    self.cut(stream, self.shared.elapsed(), Cut::Unfinished);
+                    self.cut(stream, Cut::Unfinished);
                 } else {
                     let left = partial_after - waited;
                     rest = Some(rest.map_or(left, |rest: Duration| rest.min(left)));
@@ -239,16 +264,13 @@ impl<'a> Pump<'a> {
     /// Takes note of what became of something shown.
     fn look_at(&mut self, shown: Result<(), Lost>) {
         let Err(lost) = shown else { return };
-        if self.is_lost {
-            return;
-        }
-        self.is_lost = true;
-        self.undelivered_bytes = self.sink.undelivered();
-        let stops = self.on_disconnect == OnDisconnect::Stop;
-        if stops && !matches!(lost, Lost::Abandoned) {
+        if self.on_disconnect == OnDisconnect::Stop && !matches!(lost, Lost::Abandoned) {
             self.supervisor.send(Notice::ConsumerLost);
         }
-        self.delivery = delivery_of(lost, self.on_disconnect, &self.shared.patience);
+        // Of two that are lost the first one counts.
+        if matches!(self.delivery, Delivery::Whole) {
+            self.delivery = delivery_of(lost, self.on_disconnect, &self.shared.patience);
+        }
     }
 
     /// A part of ours failed: the run cannot be told truly any more, so it is stopped.

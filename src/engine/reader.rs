@@ -53,7 +53,8 @@ impl Reader {
         loop {
             match self.read() {
                 Read::End => return false,
-                Read::Interrupted if self.state().is_draining() => return self.drain(),
+                // Looked at after data too: a pipe that is never empty never lets a read be interrupted.
+                _ if self.state().is_draining() => return self.drain(),
                 Read::Interrupted | Read::Data(_) => {}
             }
         }
@@ -124,6 +125,10 @@ impl Reader {
         }
         self.state().set_held_back(true);
         while !self.blocks.is_any_free() {
+            if self.state().is_draining() {
+                // Known; what the pipe holds is looked at when there is a buffer for it.
+                self.state().answer_drain();
+            }
             self.blocks.wait();
         }
         self.shared.note_activity(self.shared.elapsed());

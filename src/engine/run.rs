@@ -7,20 +7,23 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::engine::channel::{self, Message, Notice, Shared, ToPump, ToReader, ToSupervisor};
-use crate::engine::pump::{Account, Pump, Report, delivery_of};
+use crate::engine::processes::Processes;
+use crate::engine::pump::{Pump, Report, delivery_of};
 use crate::engine::reader::Reader;
 use crate::engine::spawn::{self, Command};
-use crate::engine::supervisor::{State, Supervisor};
+use crate::engine::supervisor::{Links, Supervisor};
 use crate::model::error::Error;
 use crate::model::event::{Event, RunResult, Started, Stream, StreamTotals, VERSION, argv_fields};
 use crate::model::kept::Kept;
 use crate::model::outcome::{Delivery, Outcome};
-use crate::model::spec::{Display, Format, Keep, Limits, OnDisconnect, ResultDestination, Spec};
+use crate::model::spec::{
+    Display, Format, Keep, Limits, OnDisconnect, ResultDestination, Spec, Streams,
+};
 use crate::sink::destination::{Destination, Patience};
 use crate::sink::ndjson::Ndjson;
 use crate::sink::result_file::ResultFile;
 use crate::sink::text::Text;
-use crate::sink::{Sink, json_line, message};
+use crate::sink::{Sink, message};
 use crate::sys::signals;
 use crate::sys::tree::Tree;
 use crate::sys::{
@@ -33,8 +36,7 @@ use crate::sys::{
 /// A plan that failed is shown as a run that never started: whoever reads the result gets one.
 #[must_use]
 pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
-    let spec = plan.map(Arc::new);
-    let limits = spec.as_ref().ok().map(|spec| spec.limits.clone());
+    let limits = plan.as_ref().ok().map(|spec| spec.limits.clone());
     let patience = Arc::new(Patience::default());
     let mut sink = match make_sink(limits.as_ref(), display, &patience) {
         Ok(sink) => sink,
@@ -43,7 +45,7 @@ pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
     let mut result_file = None;
     let ending = open_result(display).and_then(|file| {
         result_file = file;
-        supervise(spec?, display, &patience, &mut *sink)
+        supervise(&plan?, display, &patience, &mut *sink)
     });
     let ending = ending.unwrap_or_else(Ending::of_failure);
     ending.conclude(&mut *sink, result_file, display, &patience)
@@ -51,7 +53,7 @@ pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
 
 /// Says what failed, where there is nothing to show it in.
 fn fail(error: &Error) -> u8 {
-    message::say_error(error);
+    message::say_error(error, &Patience::default());
     error.status()
 }
 
@@ -82,12 +84,13 @@ fn standard(stream: Stream) -> Result<BorrowedFd<'static>, Error> {
 }
 
 /// The descriptors whose consumer's end is to stop the run.
-fn watched(display: &Display) -> Result<Vec<BorrowedFd<'static>>, Error> {
+fn watched(spec: &Spec, display: &Display) -> Result<Vec<BorrowedFd<'static>>, Error> {
     if display.on_disconnect == OnDisconnect::Continue {
         return Ok(Vec::new());
     }
     let streams: &[Stream] = match (display.format, display.quiet) {
         (Format::Ndjson, _) => &[Stream::Stdout],
+        (Format::Text, false) if spec.streams == Streams::Merged => &[Stream::Stdout],
         (Format::Text, false) => &Stream::ALL,
         (Format::Text, true) if display.result == Some(ResultDestination::Stdout) => {
             &[Stream::Stdout]
@@ -109,63 +112,46 @@ fn open_result(display: &Display) -> Result<Option<ResultFile>, Error> {
 
 /// Starts the command and the threads, and pumps until all is over.
 fn supervise(
-    spec: Arc<Spec>,
+    spec: &Spec,
     display: &Display,
     patience: &Arc<Patience>,
     sink: &mut dyn Sink,
 ) -> Result<Ending, Error> {
-    let watched = watched(display)?;
-    // A fifo may have to be waited for here, so our signals still have their default actions.
-    let stdin = spawn::open_stdin(&spec.stdin)?;
-    let (signals, dispositions) = signals::take().map_err(failed("signals"))?;
-    interrupt::prepare().map_err(failed("signals"))?;
-    let tree = Tree::prepare().map_err(failed("subreaper"))?;
-    let command = spawn::spawn(&spec, stdin, &dispositions)?;
-
-    let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
-    shared.pump.register();
+    let watched = watched(spec, display)?;
+    let id = fresh_id()?;
     let (to_pump, inbox) = channel::to_pump();
     let (to_supervisor, notices) =
         channel::to_supervisor().map_err(|errno| failed("eventfd")(errno.into()))?;
+    // A fifo may have to be waited for here, so our signals still have their default actions.
+    let stdin = spawn::open_stdin(&spec.stdin)?;
+    let (signals, to_reset) = signals::take().map_err(failed("signals"))?;
+    interrupt::prepare().map_err(failed("signals"))?;
+    let tree = Tree::prepare().map_err(failed("subreaper"))?;
+    let command = spawn::spawn(spec, stdin, &to_reset)?;
+
     // Should a thread not be made, the command is killed when we end.
-    let readers = start_readers(&spec, &command.pipes, &shared, &to_pump, &to_supervisor)?;
-    let interrupted = to_supervisor.clone();
-    let supervisor = Supervisor {
-        state: State::new(command.pipes.len(), &spec),
-        spec: Arc::clone(&spec),
-        pid: command.pid,
-        tree,
+    let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
+    shared.pump.register();
+    let started = (display.format == Format::Ndjson).then(|| started(spec, display, &command, &id));
+    let readers = start_readers(spec, &command.pipes, &shared, &to_pump, &to_supervisor)?;
+    let processes = Processes::new(command.pid, tree);
+    let pipes = command.pipes;
+    let links = Links {
         signals,
         notices,
         pump: to_pump.clone(),
         shared: Arc::clone(&shared),
-        pipes: command.pipes.clone(),
+        pipes,
         watched,
     };
+    let supervisor = Supervisor::new(spec, processes, links);
+    let interrupted = to_supervisor.clone();
     start_thread("supervisor", to_pump, move || {
         supervisor.run(move || interrupted.send(Notice::Interrupted));
     })?;
 
-    let account = match (display.format, &display.result) {
-        (Format::Text, None) => Account::None,
-        _ => Account::Kept,
-    };
-    let id = fresh_id()?;
-    let started = match display.format {
-        Format::Text => None,
-        Format::Ndjson => Some(started(&spec, display, &command, &id)),
-    };
-    let pump = Pump::new(
-        sink,
-        shared,
-        to_supervisor.clone(),
-        readers,
-        &spec.capture,
-        account,
-        display.on_disconnect,
-    );
-    let report = pump.run(&inbox, started);
-    Ok(Ending { report, supervisor: Some(to_supervisor) })
+    let pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, display);
+    Ok(Ending { report: pump.run(&inbox, started), supervisor: Some(to_supervisor) })
 }
 
 fn failed(step: &'static str) -> impl FnOnce(io::Error) -> Error {
@@ -253,8 +239,7 @@ impl Ending {
             outcome: Outcome::never_started(),
             streams: [nothing(), nothing()],
             delivery: Delivery::Failed(error),
-            is_lost: false,
-            undelivered_bytes: None,
+            taken_bytes: 0,
         };
         Self { report, supervisor: None }
     }
@@ -270,39 +255,65 @@ impl Ending {
         display: &Display,
         patience: &Patience,
     ) -> u8 {
-        self.stage(&mut result_file);
-        if !self.report.is_lost
-            && let Err(lost) = sink.result(self.result())
+        self.report.outcome.note_delivery(&self.report.delivery);
+        self.stage(&mut result_file, sink, display, patience);
+        if !sink.is_lost()
+            && let Err(lost) = sink.result(self.result(sink, display))
         {
-            self.report.delivery = delivery_of(lost, display.on_disconnect, patience);
-            self.stage(&mut result_file);
+            match delivery_of(lost, display.on_disconnect, patience) {
+                Delivery::Failed(error) => self.fail(error, patience),
+                delivery => self.report.delivery = delivery,
+            }
+            self.report.outcome.note_delivery(&self.report.delivery);
+            self.stage(&mut result_file, sink, display, patience);
         }
-        if let Some(file) = result_file
-            && let Err(error) = file.commit()
-        {
-            self.report.delivery = Delivery::Failed(error);
-        }
-        if let Some(supervisor) = self.supervisor {
-            supervisor.send(Notice::Delivered);
+        if let Some(file) = result_file {
+            let result = Event::Result(Box::new(self.result(sink, display)));
+            if let Err(error) = file.commit(&result, patience) {
+                self.fail(error, patience);
+            }
         }
         if let Delivery::Failed(error) = &self.report.delivery {
-            message::say_error(error);
+            message::say_error(error, patience);
+        }
+        if let Some(supervisor) = &self.supervisor {
+            supervisor.send(Notice::Delivered);
         }
         self.report.outcome.status(&self.report.delivery)
     }
 
-    fn result(&self) -> RunResult<'_> {
-        let Report { outcome, streams, delivery, undelivered_bytes, .. } = &self.report;
-        RunResult::new(outcome, streams, delivery, *undelivered_bytes)
+    /// Takes note of a failure. The first one is the result's; another one is only told.
+    fn fail(&mut self, error: Error, patience: &Patience) {
+        if matches!(self.report.delivery, Delivery::Failed(_)) {
+            message::say_error(&error, patience);
+        } else {
+            self.report.delivery = Delivery::Failed(error);
+        }
+    }
+
+    fn result(&self, sink: &dyn Sink, display: &Display) -> RunResult<'_> {
+        let Report { outcome, streams, delivery, taken_bytes } = &self.report;
+        let undelivered_bytes = match delivery {
+            Delivery::Cut(_) if display.quiet => Some(0),
+            Delivery::Cut(_) => Some(taken_bytes.saturating_sub(sink.delivered_bytes())),
+            _ => None,
+        };
+        RunResult::new(outcome, streams, delivery, undelivered_bytes)
     }
 
     /// Writes the result beside its place. A file that cannot be written is given up.
-    fn stage(&mut self, result_file: &mut Option<ResultFile>) {
+    fn stage(
+        &mut self,
+        result_file: &mut Option<ResultFile>,
+        sink: &dyn Sink,
+        display: &Display,
+        patience: &Patience,
+    ) {
         let Some(file) = result_file else { return };
-        let line = json_line(&Event::Result(Box::new(self.result())));
-        if let Err(error) = file.stage(&line) {
+        let staged = file.stage(&Event::Result(Box::new(self.result(sink, display))));
+        if let Err(error) = staged {
             *result_file = None;
-            self.report.delivery = Delivery::Failed(error);
+            self.fail(error, patience);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Starts the command: its pipes, its standard input, its process.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,9 +13,9 @@ use nix::fcntl::OFlag;
 
 use crate::model::error::{Error, reason};
 use crate::model::spec::{Spec, Stdin, Streams};
+use crate::model::units::Signal;
 use crate::sys::child_setup::{Prepared, StandardStreams};
 use crate::sys::descriptors;
-use crate::sys::signals::Dispositions;
 
 /// A command that was started.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(super) struct Command {
 pub(super) fn spawn(
     spec: &Spec,
     stdin: Option<File>,
-    dispositions: &Dispositions,
+    to_reset: &[Signal],
 ) -> Result<Command, Error> {
     let mut prepared = Prepared::new(spec)?;
     let (read, write) = pipe()?;
@@ -51,7 +52,7 @@ pub(super) fn spawn(
         stderr: stderr.as_ref().unwrap_or(&write).as_raw_fd(),
     };
     let (start, time) = (Instant::now(), Timestamp::now());
-    let pid = prepared.start(streams, dispositions)?;
+    let pid = prepared.start(streams, to_reset)?;
     // The command has it now, or another. Were it held here too, whoever writes to it would not learn that
     // the command reads no more. Where it cannot be let go that is all that is lost.
     let _ = descriptors::release_stdin();
@@ -72,7 +73,9 @@ pub(super) fn open_stdin(stdin: &Stdin) -> Result<Option<File>, Error> {
     };
     let failed =
         |why: String| Error::File { option: "--stdin", path: path.as_os_str().to_owned(), why };
-    let file = File::open(path).map_err(|error| failed(reason(&error)))?;
+    // A terminal that is read from is not to become ours.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY).open(path);
+    let file = opened.map_err(|error| failed(reason(&error)))?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {
         return Err(failed("it is a directory".to_owned()));
     }

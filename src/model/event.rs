@@ -2,17 +2,19 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use base64::Engine;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::model::error::Error;
 use crate::model::kept::Kept;
-use crate::model::outcome::{Delivery, Ended, Outcome};
+use crate::model::outcome::{Delivery, Ended, LimitHit, Outcome, StopReason};
 
 /// The version of the format. Fields are added without changing it; what is there changes only with it.
 pub const VERSION: u32 = 1;
@@ -56,6 +58,46 @@ impl Serialize for Seconds {
         #[allow(clippy::cast_precision_loss)]
         serializer.serialize_f64(self.0.as_micros() as f64 / 1e6)
     }
+}
+
+/// Bytes as a JSON string, with U+FFFD for what is not UTF-8.
+#[derive(Debug, Clone)]
+pub struct LossyText<'a>(pub Cow<'a, [u8]>);
+
+impl fmt::Display for LossyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in self.0.utf8_chunks() {
+            f.write_str(part.valid())?;
+            if !part.invalid().is_empty() {
+                f.write_char(char::REPLACEMENT_CHARACTER)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for LossyText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Piece by piece: what is kept of a stream may be large.
+        serializer.collect_str(self)
+    }
+}
+
+/// Bytes as base64, in a JSON string.
+#[derive(Debug, Clone)]
+pub struct Base64<'a>(pub Cow<'a, [u8]>);
+
+impl Serialize for Base64<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Base64Display::new(&self.0, &STANDARD))
+    }
+}
+
+/// Bytes as a text and, where they are not UTF-8, as base64 too.
+#[must_use]
+pub fn text_fields(bytes: Cow<'_, [u8]>) -> (LossyText<'_>, Option<Base64<'_>>) {
+    let exact = std::str::from_utf8(&bytes).is_err().then(|| Base64(bytes.clone()));
+    (LossyText(bytes), exact)
 }
 
 /// One event: one line of the format.
@@ -117,13 +159,13 @@ pub struct Chunk<'a> {
     /// When it was read, since the command started.
     pub t: Seconds,
     /// The line with its end; U+FFFD for what is not UTF-8.
-    pub content: Cow<'a, str>,
+    pub content: LossyText<'a>,
     /// Whether the line goes on in the next chunk of this stream.
     #[serde(skip_serializing_if = "is_false")]
     pub partial: bool,
     /// The exact bytes, present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub base64: Option<String>,
+    pub base64: Option<Base64<'a>>,
     /// What `--meta` gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata<'a>>,
@@ -160,7 +202,8 @@ pub struct Stop {
     /// When, since the command started.
     pub t: Seconds,
     /// Why, as in the result's `stopped_by`.
-    pub reason: &'static str,
+    #[serde(serialize_with = "reason_word")]
+    pub reason: StopReason,
     /// Which signal.
     pub signal: String,
 }
@@ -185,15 +228,15 @@ pub struct RunResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<String>,
     /// The kept part of standard output.
-    pub stdout: Cow<'a, str>,
+    pub stdout: LossyText<'a>,
     /// The kept part of standard error.
-    pub stderr: Cow<'a, str>,
+    pub stderr: LossyText<'a>,
     /// Its exact bytes, present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stdout_base64: Option<String>,
+    pub stdout_base64: Option<Base64<'a>>,
     /// Its exact bytes, present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stderr_base64: Option<String>,
+    pub stderr_base64: Option<Base64<'a>>,
     /// Whether more came than was kept.
     pub stdout_truncated: bool,
     /// Whether more came than was kept.
@@ -288,7 +331,7 @@ impl<'a> RunResult<'a> {
             core_dumped: matches!(outcome.ended, Ended::Signaled { core_dumped: true, .. }),
             status: outcome.status(delivery),
             timed_out: outcome.timed_out(),
-            stopped_by: outcome.stopped_by.map(crate::model::outcome::StopReason::as_str),
+            stopped_by: outcome.stopped_by.map(StopReason::as_str),
             received: outcome.received.map(|signal| signal.to_string()),
             stdout: stdout_text,
             stderr: stderr_text,
@@ -305,7 +348,7 @@ impl<'a> RunResult<'a> {
             undelivered_bytes,
             leaked: outcome.leaked,
             leftover: &outcome.leftover,
-            limit: outcome.limit.map(crate::model::outcome::LimitHit::as_str),
+            limit: outcome.limit.map(LimitHit::as_str),
             duration: Seconds(outcome.duration),
             usage: UsageFields {
                 user: Seconds(outcome.usage.user),
@@ -330,23 +373,9 @@ pub fn ended_fields(ended: Ended) -> (Option<u8>, Option<String>) {
     }
 }
 
-/// Bytes as a text and, where they are not UTF-8, as base64 too.
-#[must_use]
-pub fn text_fields(bytes: Cow<'_, [u8]>) -> (Cow<'_, str>, Option<String>) {
-    match bytes {
-        Cow::Borrowed(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => (Cow::Borrowed(text), None),
-            Err(_) => (String::from_utf8_lossy(bytes), Some(STANDARD.encode(bytes))),
-        },
-        Cow::Owned(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => (Cow::Owned(text), None),
-            Err(error) => {
-                let bytes = error.as_bytes();
-                let text = String::from_utf8_lossy(bytes).into_owned();
-                (Cow::Owned(text), Some(STANDARD.encode(bytes)))
-            }
-        },
-    }
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn reason_word<S: Serializer>(reason: &StopReason, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(reason.as_str())
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature

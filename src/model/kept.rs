@@ -65,6 +65,13 @@ impl Kept {
         }
     }
 
+    /// Puts what is kept in one piece, so that [`Kept::bytes`] need not copy it. No more bytes may follow.
+    pub fn settle(&mut self) {
+        if self.keep == Keep::Tail {
+            self.tail.make_contiguous();
+        }
+    }
+
     /// How many bytes [`Kept::bytes`] has.
     #[must_use]
     pub fn kept_len(&self) -> u64 {

@@ -236,8 +236,7 @@ pub fn unfinished_character(bytes: &[u8]) -> usize {
 
 /// Counts the lines of one stream without cutting them.
 ///
-/// It agrees with a [`LineCutter`] over the same stream, except where a flush of that one came between a
-/// CR and its LF and made two lines of it.
+/// It agrees with a [`LineCutter`] over the same stream.
 #[derive(Debug, Clone)]
 pub struct LineCounter {
     split: Split,
@@ -267,6 +266,14 @@ impl LineCounter {
         ends += memchr_iter(self.line_end(), block).count();
         self.ends += ends as u64;
         self.last = Some(*last);
+    }
+
+    /// Says that a cutter over the same stream was flushed: a CR at its end has waited in vain for its LF,
+    /// and one that comes yet is a line of its own.
+    pub fn flush_partial(&mut self) {
+        if self.split == Split::Cr && self.last == Some(b'\r') {
+            self.last = Some(b'\n');
+        }
     }
 
     /// How many lines the stream has if it ends here, an unfinished last one included.

@@ -1,5 +1,6 @@
 //! Plain data and pure functions: no input or output, no threads, no clock, no unsafe code.
 
+pub mod course;
 pub mod error;
 pub mod escalation;
 pub mod escape;

@@ -129,6 +129,15 @@ impl Outcome {
         }
     }
 
+    /// Takes in that the run was over when this signal came and its reader took no more: what it was stopped
+    /// in is its delivery.
+    pub fn note_delivery(&mut self, delivery: &Delivery) {
+        if let (Delivery::Cut(Some(signal)), None) = (delivery, self.stopped_by) {
+            self.stopped_by = Some(StopReason::Signal);
+            self.received = Some(*signal);
+        }
+    }
+
     /// Whether a timeout stopped the run.
     #[must_use]
     pub fn timed_out(&self) -> bool {

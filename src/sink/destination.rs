@@ -9,7 +9,9 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::model::error::Error;
+use crate::model::event::Event;
 use crate::model::units::Signal;
+use crate::sink::write_json_line;
 use crate::sys::descriptors::PipeGrowth;
 
 /// Bytes held back to be written together. Too small costs a system call more often; too big delays nothing,
@@ -59,12 +61,14 @@ impl Patience {
 #[derive(Debug)]
 pub struct Destination<'a> {
     fd: BorrowedFd<'a>,
-    name: &'static str,
+    name: String,
     /// Made when it is first needed. Only the first `filled` bytes are to be written.
     buffer: Vec<u8>,
     filled: usize,
     patience: &'a Patience,
     growth: PipeGrowth,
+    /// Told once; what is written after that is let fall.
+    is_lost: bool,
     /// The last byte that was written ended a line, or nothing was written yet.
     at_line_start: bool,
 }
@@ -72,14 +76,15 @@ pub struct Destination<'a> {
 impl<'a> Destination<'a> {
     /// A destination that errors call `name`.
     #[must_use]
-    pub fn new(fd: BorrowedFd<'a>, name: &'static str, patience: &'a Patience) -> Self {
+    pub fn new(fd: BorrowedFd<'a>, name: impl Into<String>, patience: &'a Patience) -> Self {
         Self {
             fd,
-            name,
+            name: name.into(),
             buffer: Vec::new(),
             filled: 0,
             patience,
             growth: PipeGrowth::default(),
+            is_lost: false,
             at_line_start: true,
         }
     }
@@ -156,30 +161,61 @@ impl<'a> Destination<'a> {
     }
 
     /// Writes bytes past the buffer, which must be empty. Returns how many of them were written, all unless
-    /// the destination was lost on the way.
+    /// the destination was lost on the way or before.
     pub fn write(&mut self, bytes: &[u8]) -> (usize, Result<(), Lost>) {
         let mut written = 0;
-        while written < bytes.len() {
-            if self.patience.is_over() {
-                return (written, Err(Lost::Abandoned));
-            }
-            match nix::unistd::write(self.fd, &bytes[written..]) {
-                Ok(count) => {
-                    written += count;
-                    self.growth.note(self.fd, count);
-                    if let Some(last) = written.checked_sub(1) {
-                        self.at_line_start = bytes[last] == b'\n';
-                    }
-                }
-                // Perhaps the supervisor's way of saying that the reader's time is up.
-                Err(Errno::EINTR) => {}
-                // Somebody who shares the descriptor made it non-blocking; that is not ours to change.
-                Err(Errno::EAGAIN) => self.wait_for_room(),
-                Err(Errno::EPIPE | Errno::ECONNRESET) => return (written, Err(Lost::Gone)),
-                Err(errno) => return (written, Err(Lost::Failed(self.error(errno)))),
+        while written < bytes.len() && !self.is_lost {
+            if let Err(lost) = self.write_some(bytes, &mut written) {
+                self.is_lost = true;
+                return (written, Err(lost));
             }
         }
         (written, Ok(()))
+    }
+
+    /// Whether it is of no more use.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    fn write_some(&mut self, bytes: &[u8], written: &mut usize) -> Result<(), Lost> {
+        if self.patience.is_over() {
+            return Err(Lost::Abandoned);
+        }
+        match nix::unistd::write(self.fd, &bytes[*written..]) {
+            Ok(count) => {
+                *written += count;
+                self.growth.note(self.fd, count);
+                if let Some(last) = written.checked_sub(1) {
+                    self.at_line_start = bytes[last] == b'\n';
+                }
+            }
+            // Perhaps the supervisor's way of saying that the reader's time is up.
+            Err(Errno::EINTR) => {}
+            // Somebody who shares the descriptor made it non-blocking; that is not ours to change.
+            Err(Errno::EAGAIN) => self.wait_for_room(),
+            Err(Errno::EPIPE | Errno::ECONNRESET) => return Err(Lost::Gone),
+            Err(errno) => return Err(Lost::Failed(self.error(errno))),
+        }
+        Ok(())
+    }
+
+    /// Puts one event as a line of NDJSON into the buffer, however long.
+    ///
+    /// # Errors
+    ///
+    /// As [`Destination::room`].
+    pub fn put_event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+        let mut writer = EventWriter { destination: self, lost: None };
+        let written = write_json_line(&mut writer, event);
+        match writer.lost {
+            Some(lost) => Err(lost),
+            // An event has only string keys and finite numbers; nothing but the destination can fail.
+            None => written.map_err(|error| {
+                Lost::Failed(Error::Output { what: self.name.clone(), source: error })
+            }),
+        }
     }
 
     fn wait_for_room(&self) {
@@ -189,6 +225,28 @@ impl<'a> Destination<'a> {
     }
 
     fn error(&self, errno: Errno) -> Error {
-        Error::Output { what: self.name.to_owned(), source: io::Error::from(errno) }
+        Error::Output { what: self.name.clone(), source: io::Error::from(errno) }
+    }
+}
+
+/// A destination as serde's writer takes it; how it was lost is kept beside.
+struct EventWriter<'d, 'a> {
+    destination: &'d mut Destination<'a>,
+    lost: Option<Lost>,
+}
+
+impl io::Write for EventWriter<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.destination.put(bytes) {
+            Ok(()) => Ok(bytes.len()),
+            Err(lost) => {
+                self.lost = Some(lost);
+                Err(io::ErrorKind::Other.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -1,26 +1,27 @@
 //! runcast's own words on standard error: one line, `runcast: WHAT: WHY`.
 
 use std::fmt::Display;
-use std::io::{self, Write};
 
 use crate::model::error::Error;
+use crate::sink::destination::{Destination, Patience};
+use crate::sys::descriptors;
 
 /// Says one line. Where even that cannot be written there is nobody left to tell; the exit status still does.
-pub fn say(text: impl Display) {
-    let _ = try_say(&text);
+pub fn say(text: impl Display, patience: &Patience) {
+    write(&format!("runcast: {text}\n"), patience);
 }
 
 /// Says what failed; a usage error adds where to read on.
-pub fn say_error(error: &Error) {
-    say(error);
+pub fn say_error(error: &Error, patience: &Patience) {
+    say(error, patience);
     if matches!(error, Error::Usage(_)) {
-        // As above.
-        let _ = writeln!(anstream::stderr(), "Try 'runcast --help' for more information.");
+        write("Try 'runcast --help' for more information.\n", patience);
     }
 }
 
-fn try_say(text: &dyn Display) -> io::Result<()> {
-    // One write, so that nothing of the command's comes between.
-    let line = format!("runcast: {text}\n");
-    anstream::stderr().write_all(line.as_bytes())
+fn write(line: &str, patience: &Patience) {
+    if let Ok(stderr) = descriptors::open_descriptor(2) {
+        // In one piece, so that nothing of the command's comes between. See `say` for what is lost.
+        let _ = Destination::new(stderr, "standard error", patience).write(line.as_bytes());
+    }
 }

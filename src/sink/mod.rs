@@ -6,6 +6,7 @@ pub mod ndjson;
 pub mod result_file;
 pub mod text;
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::model::event::{Event, RunResult, Started, Stream};
@@ -21,8 +22,7 @@ pub trait Sink {
     ///
     /// # Errors
     ///
-    /// Where the consumer is lost; the sink is not used for anything but [`Sink::undelivered`] then. The same
-    /// holds for all that follow.
+    /// Where a consumer is lost, which is told once. The same holds for all that follow.
     fn started(&mut self, started: Started<'_>) -> Result<(), Lost>;
 
     /// Shows output as it was read.
@@ -32,19 +32,12 @@ pub trait Sink {
     /// See [`Sink::started`].
     fn block(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), Lost>;
 
-    /// Shows whole lines, or a piece of one, that were read at `at` since the start, the first of them with
-    /// the number `seq`. Returns the number for the next.
+    /// Shows whole lines, or a piece of one, that were read at `at` since the start.
     ///
     /// # Errors
     ///
     /// See [`Sink::started`].
-    fn lines(
-        &mut self,
-        stream: Stream,
-        piece: Piece<'_>,
-        at: Duration,
-        seq: u64,
-    ) -> Result<u64, Lost>;
+    fn lines(&mut self, stream: Stream, piece: Piece<'_>, at: Duration) -> Result<(), Lost>;
 
     /// Shows an event that is no output.
     ///
@@ -67,15 +60,19 @@ pub trait Sink {
     /// See [`Sink::started`].
     fn flush(&mut self) -> Result<(), Lost>;
 
-    /// Bytes of the command's output that were taken and not written when the consumer was lost.
-    fn undelivered(&self) -> u64;
+    /// Whether every consumer is lost. Then the sink is not used any more but for what it has delivered.
+    fn is_lost(&self) -> bool;
+
+    /// Bytes of the command's output that were written, so far as a reader can use them.
+    fn delivered_bytes(&self) -> u64;
 }
 
-/// One event as a line of NDJSON.
-#[must_use]
-pub fn json_line(event: &Event<'_>) -> Vec<u8> {
-    let mut line =
-        serde_json::to_vec(event).expect("an event has only string keys and finite numbers");
-    line.push(b'\n');
-    line
+/// Writes one event as a line of NDJSON.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write_json_line(mut writer: impl Write, event: &Event<'_>) -> io::Result<()> {
+    serde_json::to_writer(&mut writer, event)?;
+    writer.write_all(b"\n")
 }

@@ -13,8 +13,8 @@ use crate::model::escape::{LEAST_ROOM, escape_until, escaped};
 use crate::model::event::{Event, Metadata, RunResult, Started, Stream};
 use crate::model::lines::Piece;
 use crate::model::spec::Display;
+use crate::sink::Sink;
 use crate::sink::destination::{Destination, Lost};
-use crate::sink::{Sink, json_line};
 
 /// Bytes of a piece that are put into base64 at a time: a multiple of three is encoded without padding, so
 /// the parts can stand one behind another.
@@ -28,6 +28,8 @@ pub struct Ndjson<'a> {
     head: Head,
     /// What ends a chunk behind its own fields.
     tail: Vec<u8>,
+    /// Bytes of output whose chunks went whole into the buffer.
+    put_bytes: u64,
 }
 
 impl<'a> Ndjson<'a> {
@@ -41,7 +43,7 @@ impl<'a> Ndjson<'a> {
                 .expect("strings into memory cannot fail");
         }
         tail.extend_from_slice(b"}\n");
-        Self { out, quiet: display.quiet, head: Head::new(Stream::Stdout, Duration::ZERO, 1), tail }
+        Self { out, quiet: display.quiet, head: Head::new(), tail, put_bytes: 0 }
     }
 
     /// Whole lines: those that are UTF-8 all at once, others one by one.
@@ -63,6 +65,8 @@ impl<'a> Ndjson<'a> {
     fn put_valid_lines(&mut self, mut lines: &[u8], end: u8) -> Result<(), Lost> {
         let closing = &self.closing(end);
         let mut in_line = false;
+        // Of what is left to put: where the last buffer began, and where the last whole line ended.
+        let (mut left, mut whole) = (lines.len(), lines.len());
         while !lines.is_empty() {
             let room = self.out.room(HEAD_BYTES + LEAST_ROOM + closing.room())?;
             // A line's closing always has room behind whatever was escaped before it.
@@ -76,7 +80,7 @@ impl<'a> Ndjson<'a> {
                     at += self.head.put(&mut room[at..limit]);
                     in_line = true;
                 }
-                let progress = escape_until(lines, &mut room[at..limit.max(at)], Some(end));
+                let progress = escape_until(lines, &mut room[at..limit], Some(end));
                 lines = &lines[progress.read..];
                 at += progress.written;
                 if !progress.at_end {
@@ -84,8 +88,11 @@ impl<'a> Ndjson<'a> {
                 }
                 at += closing.put(&mut room[at..]);
                 in_line = false;
+                whole = lines.len();
             }
             self.out.fill(at);
+            self.put_bytes += (left - whole) as u64;
+            left = whole;
         }
         Ok(())
     }
@@ -117,7 +124,9 @@ impl<'a> Ndjson<'a> {
             }
             self.out.put(b"\"")?;
         }
-        self.out.put(&self.tail)
+        self.out.put(&self.tail)?;
+        self.put_bytes += bytes.len() as u64;
+        Ok(())
     }
 
     fn put_escaped(&mut self, mut text: &[u8]) -> Result<(), Lost> {
@@ -148,23 +157,16 @@ impl Sink for Ndjson<'_> {
         Ok(())
     }
 
-    fn lines(
-        &mut self,
-        stream: Stream,
-        piece: Piece<'_>,
-        at: Duration,
-        seq: u64,
-    ) -> Result<u64, Lost> {
-        self.head.set(stream, at, seq);
+    fn lines(&mut self, stream: Stream, piece: Piece<'_>, at: Duration) -> Result<(), Lost> {
+        self.head.set(stream, at);
         match piece {
-            Piece::One { bytes, partial } => self.put_one(bytes, partial)?,
-            Piece::Lines(lines) => self.put_lines(lines)?,
+            Piece::One { bytes, partial } => self.put_one(bytes, partial),
+            Piece::Lines(lines) => self.put_lines(lines),
         }
-        Ok(self.head.seq)
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
-        self.out.put(&json_line(event))
+        self.out.put_event(event)
     }
 
     fn result(&mut self, result: RunResult<'_>) -> Result<(), Lost> {
@@ -176,9 +178,14 @@ impl Sink for Ndjson<'_> {
         self.out.flush()
     }
 
-    /// The output in the lines that were not written to their end: half a line is of no use to a reader.
-    fn undelivered(&self) -> u64 {
-        self.out.unwritten().split_inclusive(|&byte| byte == b'\n').map(chunk_bytes).sum()
+    fn is_lost(&self) -> bool {
+        self.out.is_lost()
+    }
+
+    /// Half a line is of no use to a reader, so what counts is in lines that were written to their end.
+    fn delivered_bytes(&self) -> u64 {
+        let unwritten = self.out.unwritten().split_inclusive(|&byte| byte == b'\n');
+        self.put_bytes.saturating_sub(unwritten.map(chunk_bytes).sum())
     }
 }
 
@@ -203,15 +210,16 @@ struct Head {
 }
 
 impl Head {
-    fn new(stream: Stream, at: Duration, seq: u64) -> Self {
-        let mut head = Self { stream, at, seq, bytes: [0; HEAD_BYTES], length: 0, digits_end: 0 };
+    fn new() -> Self {
+        let (stream, at, bytes) = (Stream::Stdout, Duration::ZERO, [0; HEAD_BYTES]);
+        let mut head = Self { stream, at, seq: 1, bytes, length: 0, digits_end: 0 };
         head.make();
         head
     }
 
-    fn set(&mut self, stream: Stream, at: Duration, seq: u64) {
-        if (self.stream, self.at, self.seq) != (stream, at, seq) {
-            (self.stream, self.at, self.seq) = (stream, at, seq);
+    fn set(&mut self, stream: Stream, at: Duration) {
+        if (self.stream, self.at) != (stream, at) {
+            (self.stream, self.at) = (stream, at);
             self.make();
         }
     }
@@ -296,7 +304,7 @@ impl Closing {
     }
 }
 
-/// How many bytes of output a line of this format carries.
+/// How many bytes of output a whole line of this format carries; none where it is only a part of one.
 fn chunk_bytes(line: &[u8]) -> u64 {
     #[derive(serde::Deserialize)]
     struct Carried<'a> {
@@ -310,8 +318,7 @@ fn chunk_bytes(line: &[u8]) -> u64 {
             STANDARD.decode(exact.as_bytes()).map_or(0, |bytes| bytes.len() as u64)
         }
         Ok(Carried { content, .. }) => content.map_or(0, |text| text.len() as u64),
-        // A line longer than the buffer, whose beginning was written before: its escapes count as bytes.
-        Err(_) => line.len() as u64,
+        Err(_) => 0,
     }
 }
 
@@ -328,6 +335,7 @@ mod tests {
     use crate::model::lines::LineCutter;
     use crate::model::spec::{Format, OnDisconnect, Split};
     use crate::sink::destination::Patience;
+    use crate::sink::write_json_line;
 
     fn display(metadata: &[(String, String)]) -> Display {
         Display {
@@ -353,11 +361,13 @@ mod tests {
         let mut sink =
             Ndjson::new(Destination::new(file.as_fd(), "a file", &patience), &display(metadata));
         let mut cutter = LineCutter::new(split, 100);
-        let (mut seq, mut expected_seq) = (first, first);
+        sink.head.seq = first;
+        sink.head.make();
+        let mut seq = first;
         let at = Duration::from_micros(1_234_567);
         for block in blocks {
             cutter.push(block, &mut |piece| {
-                seq = sink.lines(Stream::Stderr, piece, at, seq).expect("there is room");
+                sink.lines(Stream::Stderr, piece, at).expect("there is room");
                 let (lines, partial): (Vec<&[u8]>, bool) = match piece {
                     Piece::One { bytes, partial } => (vec![bytes], partial),
                     Piece::Lines(lines) => {
@@ -369,11 +379,10 @@ mod tests {
                     let (content, base64) = text_fields(Cow::Borrowed(line));
                     let metadata = (!metadata.is_empty()).then_some(Metadata(metadata));
                     let t = Seconds(at);
-                    let seq = expected_seq;
                     let chunk =
                         Chunk { kind: Stream::Stderr, seq, t, content, partial, base64, metadata };
-                    expected.extend(json_line(&Event::Chunk(chunk)));
-                    expected_seq += 1;
+                    write_json_line(&mut expected, &Event::Chunk(chunk)).expect("memory has room");
+                    seq += 1;
                 }
             });
         }

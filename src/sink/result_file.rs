@@ -2,20 +2,27 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::fd::BorrowedFd;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::fcntl::AT_FDCWD;
 use nix::unistd::{AccessFlags, faccessat};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::model::error::{Error, reason};
+use crate::model::event::Event;
+use crate::sink::destination::{Destination, Lost, Patience};
+use crate::sink::write_json_line;
 use crate::sys::descriptors;
 
 /// How many links are followed before they count as a circle; what the kernel takes too.
 const MAX_LINKS: usize = 40;
+
+/// How often to look whether a fifo has got a reader.
+const FIFO_LOOK: Duration = Duration::from_millis(10);
 
 /// Where the result goes, checked to be writable as far as that can be known before there is one.
 #[derive(Debug)]
@@ -29,10 +36,10 @@ pub struct ResultFile {
 enum Place {
     /// To be replaced as a whole. The path has no link in its last part.
     Regular { path: PathBuf, staged: Option<NamedTempFile> },
-    /// A fifo, a terminal, a device: opened, or to be opened when a reader is there.
-    Special { path: PathBuf, open: Option<File>, staged: Vec<u8> },
-    /// Inherited.
-    Descriptor { fd: BorrowedFd<'static>, staged: Vec<u8> },
+    /// An inherited descriptor, or something that is no regular file, opened.
+    Open(OwnedFd),
+    /// A fifo that nobody reads yet.
+    Fifo(PathBuf),
 }
 
 impl ResultFile {
@@ -42,9 +49,6 @@ impl ResultFile {
     ///
     /// Where it could not be written.
     pub fn at_path(given: &Path) -> Result<Self, Error> {
-        if let Some(number) = descriptor_named(given) {
-            return Self::at_descriptor(number);
-        }
         let place =
             place_at(given).map_err(|error| file_error(given.as_os_str().to_owned(), &error))?;
         Ok(Self { given: given.as_os_str().to_owned(), place })
@@ -65,69 +69,59 @@ impl ResultFile {
             if number > 2 {
                 descriptors::set_close_on_exec(fd)?;
             }
-            Ok(fd)
+            fd.try_clone_to_owned()
         };
         let fd = open().map_err(|error| file_error(given.clone(), &error))?;
-        Ok(Self { given, place: Place::Descriptor { fd, staged: Vec::new() } })
+        Ok(Self { given, place: Place::Open(fd) })
     }
 
-    /// Takes the result. For a file it is written beside it now, so that a full disk is known in time to say
-    /// so elsewhere too. A second call replaces what the first took.
+    /// Where it is a file, writes the result beside it, so that a full disk is known in time to say so
+    /// elsewhere too. A second call replaces what the first wrote.
     ///
     /// # Errors
     ///
     /// Where it cannot be written.
-    pub fn stage(&mut self, line: &[u8]) -> Result<(), Error> {
-        let result = match &mut self.place {
-            Place::Regular { path, staged } => {
-                write_beside(path, line).map(|file| *staged = Some(file))
+    pub fn stage(&mut self, result: &Event<'_>) -> Result<(), Error> {
+        if let Place::Regular { path, staged } = &mut self.place {
+            match write_beside(path, result) {
+                Ok(file) => *staged = Some(file),
+                Err(error) => return Err(self.error(error)),
             }
-            Place::Special { staged, .. } | Place::Descriptor { staged, .. } => {
-                *staged = line.to_vec();
-                Ok(())
-            }
-        };
-        result.map_err(|error| self.error(&error))
+        }
+        Ok(())
     }
 
-    /// Puts what was taken in its place.
+    /// Puts the result in its place, for as long as `patience` lasts where a reader has to take it. A file has
+    /// what was staged.
+    ///
+    /// A file is not synchronised to its disk before: that costs milliseconds, and after a power cut the old
+    /// one or none is there, never half of one.
     ///
     /// # Errors
     ///
     /// Where that fails.
-    pub fn commit(mut self) -> Result<(), Error> {
-        let result = match &mut self.place {
-            Place::Regular { path, staged } => match staged.take() {
-                Some(file) => file.persist(path).map(drop).map_err(|error| error.error),
+    pub fn commit(self, result: &Event<'_>, patience: &Patience) -> Result<(), Error> {
+        let name = self.name();
+        let failed = |source: io::Error| Error::Output { what: name.clone(), source };
+        match self.place {
+            Place::Regular { path, staged } => match staged {
+                Some(file) => file.persist(path).map(drop).map_err(|error| failed(error.error)),
                 None => Ok(()),
             },
-            Place::Special { path, open, staged } => {
-                let open = match open.take() {
-                    Some(file) => Ok(file),
-                    None => OpenOptions::new().write(true).open(path),
-                };
-                open.and_then(|mut file| file.write_all(staged))
+            Place::Open(fd) => write_out(fd.as_fd(), result, &name, patience),
+            Place::Fifo(path) => {
+                let fifo = open_when_read(&path, patience).map_err(failed)?;
+                write_out(fifo.as_fd(), result, &name, patience)
             }
-            Place::Descriptor { fd, staged } => {
-                fd.try_clone_to_owned().and_then(|fd| File::from(fd).write_all(staged))
-            }
-        };
-        result.map_err(|error| self.error(&error))
-    }
-
-    fn error(&self, error: &io::Error) -> Error {
-        Error::Output {
-            what: format!("--result {}", self.given.to_string_lossy()),
-            source: copy(error),
         }
     }
-}
 
-/// An error that can be kept, of one that was only lent.
-fn copy(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(number) => io::Error::from_raw_os_error(number),
-        None => io::Error::new(error.kind(), error.to_string()),
+    fn name(&self) -> String {
+        format!("--result {}", self.given.to_string_lossy())
+    }
+
+    fn error(&self, source: io::Error) -> Error {
+        Error::Output { what: self.name(), source }
     }
 }
 
@@ -135,27 +129,22 @@ fn file_error(path: OsString, error: &io::Error) -> Error {
     Error::File { option: "--result", path, why: reason(error) }
 }
 
-/// The number of a path that names one of our own descriptors. Opened by that path, a file would be written
-/// from its beginning, over what was written to the descriptor before.
-fn descriptor_named(path: &Path) -> Option<i32> {
-    match path.to_str()? {
-        "/dev/stdout" => Some(1),
-        "/dev/stderr" => Some(2),
-        text => {
-            let number =
-                text.strip_prefix("/dev/fd/").or_else(|| text.strip_prefix("/proc/self/fd/"))?;
-            number.parse().ok()
-        }
-    }
-}
-
 fn place_at(given: &Path) -> io::Result<Place> {
     let path = follow_links(given)?;
     match fs::symlink_metadata(&path) {
         Ok(found) if found.is_dir() => Err(io::Error::from_raw_os_error(libc::EISDIR)),
         Ok(found) if !found.is_file() => {
-            let open = open_special(&path, found.file_type().is_fifo())?;
-            Ok(Place::Special { path, open, staged: Vec::new() })
+            // Without waiting: until somebody reads a fifo the command would not start.
+            let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
+            match OpenOptions::new().write(true).custom_flags(flags).open(&path) {
+                Ok(file) => Ok(Place::Open(file.into())),
+                Err(error)
+                    if error.raw_os_error() == Some(libc::ENXIO) && found.file_type().is_fifo() =>
+                {
+                    Ok(Place::Fifo(path))
+                }
+                Err(error) => Err(error),
+            }
         }
         Ok(_) => {
             may_write(&path)?;
@@ -173,22 +162,32 @@ fn place_at(given: &Path) -> io::Result<Place> {
     }
 }
 
-/// Opens a fifo or a device. A fifo that nobody reads yet is left for later: to wait for its reader would
-/// keep the command from starting. `None` is that.
-fn open_special(path: &Path, is_fifo: bool) -> io::Result<Option<File>> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    if !is_fifo {
-        return options.custom_flags(libc::O_NOCTTY).open(path).map(Some);
-    }
-    match options.custom_flags(libc::O_NONBLOCK).open(path) {
-        Ok(file) => {
-            // Opened without waiting, but to be written with: the flag is our own description's.
-            nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty()))?;
-            Ok(Some(file))
+/// Opens a fifo once somebody reads it.
+fn open_when_read(path: &Path, patience: &Patience) -> io::Result<File> {
+    loop {
+        match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && !patience.is_over() => {
+                std::thread::sleep(FIFO_LOOK);
+            }
+            opened => return opened,
         }
-        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
-        Err(error) => Err(error),
+    }
+}
+
+/// Writes the result to something that somebody reads.
+fn write_out(
+    fd: BorrowedFd<'_>,
+    result: &Event<'_>,
+    name: &str,
+    patience: &Patience,
+) -> Result<(), Error> {
+    let failed = |source: io::Error| Error::Output { what: name.to_owned(), source };
+    let mut destination = Destination::new(fd, name, patience);
+    match destination.put_event(result).and_then(|()| destination.flush()) {
+        Ok(()) => Ok(()),
+        Err(Lost::Gone) => Err(failed(io::Error::from_raw_os_error(libc::EPIPE))),
+        Err(Lost::Failed(error)) => Err(error),
+        Err(Lost::Abandoned) => Err(failed(io::Error::other("its reader did not take all of it"))),
     }
 }
 
@@ -218,7 +217,7 @@ fn may_write(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a file beside `path`, with the mode of what is there or that of any new file.
-fn write_beside(path: &Path, line: &[u8]) -> io::Result<NamedTempFile> {
+fn write_beside(path: &Path, result: &Event<'_>) -> io::Result<NamedTempFile> {
     let old = fs::metadata(path).ok().map(|found| found.permissions());
     let mode = old.clone().unwrap_or_else(|| Permissions::from_mode(0o666));
     let mut file =
@@ -227,13 +226,17 @@ fn write_beside(path: &Path, line: &[u8]) -> io::Result<NamedTempFile> {
         // The mode of a new file is cut by the mask; an old one's is taken over as it is.
         file.as_file().set_permissions(old)?;
     }
-    file.write_all(line)?;
+    let mut writer = BufWriter::new(&mut file);
+    write_json_line(&mut writer, result)?;
+    writer.flush()?;
+    drop(writer);
     Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::event::{Exited, Seconds};
 
     #[test]
     fn links_are_followed_also_where_nothing_is_there_yet() {
@@ -241,10 +244,13 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("target", &link).expect("a link");
         assert_eq!(follow_links(&link).expect("it leads somewhere"), folder.path().join("target"));
+        let event =
+            Event::Exited(Exited { t: Seconds(Duration::ZERO), exit_code: Some(0), signal: None });
         let mut file = ResultFile::at_path(&link).expect("it can be written");
-        file.stage(b"one\n").expect("there is room");
-        file.commit().expect("it takes its place");
-        assert_eq!(fs::read(folder.path().join("target")).expect("it is there"), b"one\n");
+        file.stage(&event).expect("there is room");
+        file.commit(&event, &Patience::default()).expect("it takes its place");
+        let written = fs::read_to_string(folder.path().join("target")).expect("it is there");
+        assert!(written.starts_with("{\"op\":\"exited\"") && written.ends_with("}\n"), "{written}");
         assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
     }
 
@@ -262,10 +268,12 @@ mod tests {
         let path = folder.path().join("r.json");
         fs::write(&path, b"old").expect("there is room");
         fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("it is ours");
+        let event =
+            Event::Exited(Exited { t: Seconds(Duration::ZERO), exit_code: Some(0), signal: None });
         let mut file = ResultFile::at_path(&path).expect("it can be written");
-        file.stage(b"new\n").expect("there is room");
+        file.stage(&event).expect("there is room");
         assert_eq!(fs::read(&path).expect("it is there"), b"old");
-        file.commit().expect("it takes its place");
+        file.commit(&event, &Patience::default()).expect("it takes its place");
         assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o640);
     }
 }

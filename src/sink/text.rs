@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::model::event::{Event, RunResult, Started, Stream};
 use crate::model::lines::Piece;
+use crate::model::outcome::StopReason;
 use crate::model::spec::{Display, Limits, ResultDestination};
+use crate::sink::Sink;
 use crate::sink::destination::{Destination, Lost};
-use crate::sink::{Sink, json_line};
 
 /// Shows a run as text.
 #[derive(Debug)]
@@ -16,8 +17,8 @@ pub struct Text<'a> {
     limits: Option<&'a Limits>,
     quiet: bool,
     result_last: bool,
-    stop_told: bool,
-    undelivered: u64,
+    is_stop_told: bool,
+    delivered_bytes: u64,
 }
 
 impl<'a> Text<'a> {
@@ -33,39 +34,38 @@ impl<'a> Text<'a> {
             limits,
             quiet: display.quiet,
             result_last: display.result == Some(ResultDestination::Stdout),
-            stop_told: false,
-            undelivered: 0,
+            is_stop_told: false,
+            delivered_bytes: 0,
         }
     }
 
     /// One line on which limit stopped the run; `None` for a reason that its cause tells itself.
-    fn stop_message(&self, reason: &str) -> Option<String> {
+    fn stop_message(&self, reason: StopReason) -> Option<String> {
         let limits = self.limits?;
         match reason {
-            "timeout" => {
+            StopReason::Timeout => {
                 limits.timeout.map(|limit| format!("it ran longer than --timeout {limit:?}"))
             }
-            "idle_timeout" => {
+            StopReason::IdleTimeout => {
                 limits.idle_timeout.map(|limit| format!("no output for --idle-timeout {limit:?}"))
             }
-            "memory" => limits.max_memory_bytes.map(|limit| {
+            StopReason::Memory => limits.max_memory_bytes.map(|limit| {
                 format!("its processes took more memory than --max-memory {limit} bytes")
             }),
-            "output" => limits
+            StopReason::Output => limits
                 .output_limit_bytes
                 .map(|limit| format!("it wrote more than --output-limit {limit} bytes")),
-            _ => None,
+            StopReason::Signal | StopReason::Disconnect => None,
         }
     }
 
-    /// Writes a line of runcast's own, on a line of its own.
-    fn write_line(&mut self, stream: Stream, line: &[u8]) -> Result<(), Lost> {
+    /// The destination of a stream, at the start of a line, for a line of runcast's own.
+    fn line_start(&mut self, stream: Stream) -> Result<&mut Destination<'a>, Lost> {
         let destination = &mut self.destinations[stream.index()];
         if !destination.is_at_line_start() {
             destination.put(b"\n")?;
         }
-        destination.put(line)?;
-        destination.flush()
+        Ok(destination)
     }
 }
 
@@ -83,39 +83,49 @@ impl Sink for Text<'_> {
             return Ok(());
         }
         let (written, result) = self.destinations[stream.index()].write(bytes);
-        self.undelivered += (bytes.len() - written) as u64;
+        self.delivered_bytes += written as u64;
         result
     }
 
-    fn lines(&mut self, _: Stream, _: Piece<'_>, _: Duration, seq: u64) -> Result<u64, Lost> {
-        Ok(seq)
+    fn lines(&mut self, _: Stream, _: Piece<'_>, _: Duration) -> Result<(), Lost> {
+        Ok(())
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         let Event::Stop(stop) = event else { return Ok(()) };
-        if self.quiet || std::mem::replace(&mut self.stop_told, true) {
+        if self.quiet || std::mem::replace(&mut self.is_stop_told, true) {
             return Ok(());
         }
-        match self.stop_message(stop.reason) {
-            Some(why) => {
-                self.write_line(Stream::Stderr, format!("runcast: run stopped: {why}\n").as_bytes())
-            }
-            None => Ok(()),
-        }
+        let Some(why) = self.stop_message(stop.reason) else { return Ok(()) };
+        let destination = self.line_start(Stream::Stderr)?;
+        destination.put(
+            format!(
+                "runcast: run stopped: {why}
+"
+            )
+            .as_bytes(),
+        )?;
+        destination.flush()
     }
 
     fn result(&mut self, result: RunResult<'_>) -> Result<(), Lost> {
-        if self.result_last {
-            return self.write_line(Stream::Stdout, &json_line(&Event::Result(Box::new(result))));
+        if !self.result_last {
+            return Ok(());
         }
-        Ok(())
+        let destination = self.line_start(Stream::Stdout)?;
+        destination.put_event(&Event::Result(Box::new(result)))?;
+        destination.flush()
     }
 
     fn flush(&mut self) -> Result<(), Lost> {
         Ok(())
     }
 
-    fn undelivered(&self) -> u64 {
-        self.undelivered
+    fn is_lost(&self) -> bool {
+        self.destinations.iter().all(Destination::is_lost)
+    }
+
+    fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes
     }
 }

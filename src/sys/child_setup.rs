@@ -17,7 +17,8 @@ use nix::errno::Errno;
 use crate::model::error::Error;
 use crate::model::rlimits::Rlimit;
 use crate::model::spec::Spec;
-use crate::sys::signals::{self, Dispositions};
+use crate::model::units::Signal;
+use crate::sys::signals;
 
 /// Where commands are looked for when the command's environment has no PATH; what `execvp(3)` takes.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -121,18 +122,9 @@ impl Prepared {
     /// # Errors
     ///
     /// Whatever of it failed; then there is no process any more.
-    pub fn start(
-        &mut self,
-        streams: StandardStreams,
-        dispositions: &Dispositions,
-    ) -> Result<i32, Error> {
-        let mut child = Child {
-            prepared: self,
-            streams,
-            dispositions,
-            parent: std::process::id(),
-            failure: None,
-        };
+    pub fn start(&mut self, streams: StandardStreams, to_reset: &[Signal]) -> Result<i32, Error> {
+        let mut child =
+            Child { prepared: self, streams, to_reset, parent: std::process::id(), failure: None };
         let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
         // SAFETY: one past the end of the allocation, as the top of a stack that grows down.
         let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
@@ -173,7 +165,7 @@ impl Prepared {
     fn explain_exec(&self, errno: Errno) -> Error {
         let command = self.command.clone();
         match errno {
-            Errno::ENOENT | Errno::ENOTDIR => match self.existing_candidate() {
+            Errno::ENOENT => match self.existing_candidate() {
                 // The file is there, so what is missing is what its first line or its header names.
                 Some(path) => Error::NotExecutable {
                     command: path,
@@ -202,7 +194,7 @@ impl Prepared {
 struct Child<'a> {
     prepared: &'a mut Prepared,
     streams: StandardStreams,
-    dispositions: &'a Dispositions,
+    to_reset: &'a [Signal],
     parent: u32,
     failure: Option<(Step, Errno)>,
 }
@@ -221,8 +213,7 @@ const STATUS_SET_UP_FAILED: i32 = 125;
 type SetUp<T> = Result<T, (Step, Errno)>;
 
 impl Child<'_> {
-    /// The child's whole way, in order: what can be undone by a later step comes before it. Limits come last
-    /// of all, since a small one may forbid any of the others.
+    /// The child's whole way, in order. Limits come last of all, since a small one may forbid any other step.
     fn set_up_and_exec(&mut self) -> SetUp<std::convert::Infallible> {
         check("setsid", nix::unistd::setsid())?;
         self.die_with_parent()?;
@@ -240,8 +231,8 @@ impl Child<'_> {
         if let Some((_, directory)) = &self.prepared.directory {
             nix::unistd::chdir(directory.as_c_str()).map_err(|errno| (Step::Chdir, errno))?;
         }
-        for &signal in &self.dispositions.default {
-            signals::set_disposition(signal, false);
+        for &signal in self.to_reset {
+            signals::set_default(signal);
         }
         for (index, limit) in self.prepared.limits.iter().enumerate() {
             set_limit(limit).map_err(|errno| (Step::Limit(index), errno))?;
@@ -290,7 +281,9 @@ impl Child<'_> {
                 _ => return Err((Step::Exec, last)),
             }
         }
-        Err((Step::Exec, denied.unwrap_or(last)))
+        // What a path with a slash names is looked for in one place, and why it is not there is the answer.
+        let nowhere = if self.prepared.candidates.len() == 1 { last } else { Errno::ENOENT };
+        Err((Step::Exec, denied.unwrap_or(nowhere)))
     }
 
     fn exec_one(&mut self, index: usize) -> Errno {

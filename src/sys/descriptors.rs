@@ -94,9 +94,10 @@ impl PipeGrowth {
     }
 }
 
-/// What is no pipe, or may not grow since its user's pipes have reached their limit, stays as it is.
+/// What is no pipe, or is as large already, stays as it is.
 fn enlarge(pipe: BorrowedFd<'_>) {
     if fcntl(pipe, FcntlArg::F_GETPIPE_SZ).is_ok_and(|size| size < PIPE_BYTES) {
+        // Refused where the user's pipes have reached their limit: it stays as it is.
         let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     }
 }

@@ -19,6 +19,8 @@ const KEPT: [RawFd; 2] = [0, 1];
 ///
 /// What `fork(2)` says.
 pub fn start(pipes: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+    // A handler of ours must not run in the child.
+    let _blocked = signals::BlockAll::new();
     // SAFETY: the child, which has only this thread and a copy of memory that others may have locked, calls
     // async-signal-safe functions alone, and ends in them.
     let pid = Errno::result(unsafe { libc::fork() })?;
@@ -30,11 +32,12 @@ pub fn start(pipes: &[BorrowedFd<'_>]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The helper's whole life. Each failure leaves it with less to hold, and so nearer to its end.
+/// The helper's whole life.
 fn drain(pipes: &[BorrowedFd<'_>]) {
-    // Handlers of ours would write into pipes that are closed here.
     signals::forget_all();
+    // It is no group's leader, being new, so this cannot fail.
     let _ = nix::unistd::setsid();
+    // Where that fails it only keeps a file system from being unmounted.
     let _ = nix::unistd::chdir(c"/");
     for (pipe, kept) in pipes.iter().zip(KEPT) {
         // SAFETY: plain numbers; a pipe of ours is above the standard streams.
@@ -42,7 +45,11 @@ fn drain(pipes: &[BorrowedFd<'_>]) {
     }
     let first_other = pipes.len().min(KEPT.len()) as u32;
     // SAFETY: plain numbers; nothing that is closed here is used again.
-    unsafe { libc::syscall(libc::SYS_close_range, first_other, u32::MAX, 0) };
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first_other, u32::MAX, 0) };
+    if closed != 0 {
+        // It must not keep our output open: whoever reads that would wait for as long as the helper lives.
+        return;
+    }
     let mut open = KEPT.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     for absent in &mut open[first_other as usize..] {
         // poll passes over it.

@@ -20,27 +20,18 @@ fn number() -> i32 {
 
 extern "C" fn nothing(_: i32) {}
 
-/// Installs the handler and lets the signal through. Threads started after this inherit that.
+/// Installs the handler. The signal must not be blocked in the threads that are to be interrupted.
 ///
 /// # Errors
 ///
-/// What `sigaction(2)` or `sigprocmask(2)` say; neither fails for a signal that exists.
+/// What `sigaction(2)` says; it does not fail for a signal that exists.
 pub fn prepare() -> std::io::Result<()> {
     // SAFETY: an all-zero sigaction is a valid one: no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(i32) as usize;
     // SAFETY: the handler does nothing, so it is safe at any moment; the pointers are to live values.
     Errno::result(unsafe { libc::sigaction(number(), &raw const action, std::ptr::null_mut()) })?;
-    // SAFETY: an all-zero set of signals is the empty one.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is a live value, and the number is a signal's.
-    Errno::result(unsafe { libc::sigaddset(&raw mut set, number()) })?;
-    // SAFETY: reads one live value.
-    match unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) }
-    {
-        0 => Ok(()),
-        errno => Err(std::io::Error::from_raw_os_error(errno)),
-    }
+    Ok(())
 }
 
 /// A thread that can be interrupted, once it has said which one it is.

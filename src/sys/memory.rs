@@ -6,6 +6,7 @@
 /// To be called before the first thread is made.
 pub fn share_one_arena() {
     #[cfg(target_env = "gnu")]
+    // Where it is refused each thread has its own, as before.
     // SAFETY: plain numbers, and no other thread that could be in the allocator.
     let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }

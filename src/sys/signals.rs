@@ -10,8 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::errno::Errno;
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal, pthread_sigmask};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
@@ -40,18 +39,16 @@ fn is_ignored(signal: Signal) -> bool {
     read == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Sets a signal's disposition to its default, or to be ignored.
-pub(super) fn set_disposition(signal: Signal, ignored: bool) {
-    let action = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: neither disposition runs any code of ours. It fails only for numbers that are no signal's.
-    unsafe { libc::signal(signal.number(), action) };
+/// Gives a signal its default disposition. Async-signal-safe.
+pub(super) fn set_default(signal: Signal) {
+    // SAFETY: the default runs no code of ours. It fails only for numbers that are no signal's.
+    unsafe { libc::signal(signal.number(), libc::SIG_DFL) };
 }
 
-/// The signals that are to have other dispositions in the command than they have here.
-#[derive(Debug, Clone)]
-pub struct Dispositions {
-    /// Back to the default: what we handle or ignore and nobody ignored before.
-    pub default: Vec<Signal>,
+/// Has a signal ignored.
+fn ignore(signal: Signal) {
+    // SAFETY: as in `set_default`.
+    unsafe { libc::signal(signal.number(), libc::SIG_IGN) };
 }
 
 /// The signals that runcast takes, from the moment they are taken.
@@ -59,46 +56,52 @@ pub struct Dispositions {
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
     taken: SigSet,
-    interrupt: bool,
+    /// Those with a handler of ours.
+    handled: Vec<Signal>,
+    takes_interrupt: bool,
 }
 
-/// Takes the signals and blocks them. Returns them, and what the command's dispositions are to be.
+/// Takes the signals and blocks them. Returns them, and those that are to have their default disposition in the
+/// command: what we handle or ignore and nobody ignored before. (CHLD is one of them whoever ignored it: where
+/// it is, the kernel throws away exit statuses, ours and those of the command's children.)
 ///
 /// # Errors
 ///
 /// Where a pipe cannot be made or a handler not be installed.
-pub fn take() -> io::Result<(Signals, Dispositions)> {
-    let mut default = Vec::with_capacity(16);
+pub fn take() -> io::Result<(Signals, Vec<Signal>)> {
+    let mut to_reset = vec![Signal::CHLD];
     if !PIPE_WAS_IGNORED.load(Ordering::Relaxed) {
-        default.push(Signal::PIPE);
+        to_reset.push(Signal::PIPE);
     }
     if !is_ignored(Signal::XFSZ) {
         // A limit on file sizes that was set for us makes a write fail, instead of killing us unheard.
-        set_disposition(Signal::XFSZ, true);
-        default.push(Signal::XFSZ);
+        ignore(Signal::XFSZ);
+        to_reset.push(Signal::XFSZ);
     }
-    // Where CHLD is ignored the kernel throws away exit statuses, ours and the command's children's.
-    default.push(Signal::CHLD);
-    let mut taken = SigSet::empty();
-    taken.add(nix::sys::signal::SIGCHLD);
-    let mut handled = vec![Signal::CHLD.number()];
-    let mut interrupt = false;
-    for signal in FORWARDED.into_iter().filter(|&signal| !is_ignored(signal)) {
-        default.push(signal);
-        if let Ok(known) = nix::sys::signal::Signal::try_from(signal.number()) {
-            taken.add(known);
-        }
-        if signal == Signal::INT {
-            interrupt = true;
-        } else {
-            handled.push(signal.number());
-        }
-    }
+    let mut handled = vec![Signal::CHLD];
+    handled.extend(FORWARDED.into_iter().filter(|&signal| !is_ignored(signal)));
+    to_reset.extend(&handled[1..]);
+    let taken =
+        handled.iter().filter_map(|signal| NixSignal::try_from(signal.number()).ok()).collect();
     // Whatever was blocked when we were started is let through, here and later in the command.
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&taken), None)?;
     let (read, write) = UnixStream::pair()?;
-    let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, handled)?;
-    Ok((Signals { delivery, taken, interrupt }, Dispositions { default }))
+    let by_signal_hook = handled.iter().filter(|&&signal| signal != Signal::INT);
+    let numbers: Vec<i32> = by_signal_hook.map(|signal| signal.number()).collect();
+    let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, numbers)?;
+    let takes_interrupt = handled.contains(&Signal::INT);
+    Ok((Signals { delivery, taken, handled, takes_interrupt }, to_reset))
+}
+
+/// Whoever lets go of the signals has them act by default again.
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for &signal in &self.handled {
+            set_default(signal);
+        }
+        // It fails for no set of signals.
+        let _ = pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&self.taken), None);
+    }
 }
 
 impl Signals {
@@ -109,7 +112,7 @@ impl Signals {
     ///
     /// Where the thread for INT cannot be made.
     pub fn listen(&self, on_interrupt: impl FnMut() + Send + 'static) -> io::Result<()> {
-        if self.interrupt {
+        if self.takes_interrupt {
             ctrlc::set_handler(on_interrupt).map_err(io::Error::other)?;
         }
         pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&self.taken), None)?;
@@ -150,18 +153,31 @@ pub fn stop_self(signal: Signal) {
 
 /// Lets every signal through and gives each its default disposition, for a child that goes on without us.
 pub(super) fn forget_all() {
-    for number in 1..=64 {
-        if let Some(signal) = Signal::from_number(number) {
-            set_disposition(signal, false);
-        }
-    }
+    (1..=64).filter_map(Signal::from_number).for_each(set_default);
     unblock_all();
 }
 
 /// Empties the calling thread's mask. Async-signal-safe.
-pub(super) fn unblock_all() -> bool {
-    Errno::result(
-        pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None).map_or(-1, |()| 0),
-    )
-    .is_ok()
+pub(super) fn unblock_all() {
+    // It fails for no set of signals.
+    let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
+}
+
+/// Blocks every signal in the calling thread for as long as it is there.
+pub(super) struct BlockAll(SigSet);
+
+impl BlockAll {
+    pub(super) fn new() -> Self {
+        let mut before = SigSet::empty();
+        // It fails for no set of signals.
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before));
+        Self(before)
+    }
+}
+
+impl Drop for BlockAll {
+    fn drop(&mut self) {
+        // It fails for no set of signals.
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.0), None);
+    }
 }

@@ -109,7 +109,7 @@ impl Tree {
             Self { inherited: HashSet::new(), own_session: nix::unistd::getsid(None)?.as_raw() };
         if any_child() {
             tree.inherited =
-                walk().into_iter().map(|process| (process.pid, process.start)).collect();
+                tree.walk().into_iter().map(|process| (process.pid, process.start)).collect();
         }
         // SAFETY: PR_SET_CHILD_SUBREAPER takes plain numbers.
         Errno::result(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })?;
@@ -119,12 +119,8 @@ impl Tree {
     /// The living processes of the run.
     #[must_use]
     pub fn list(&self) -> Vec<Process> {
-        let mut found = walk();
-        found.retain(|process| {
-            process.is_alive()
-                && process.session != self.own_session
-                && !self.inherited.contains(&(process.pid, process.start))
-        });
+        let mut found = self.walk();
+        found.retain(|process| process.is_alive() && process.session != self.own_session);
         found
     }
 
@@ -135,6 +131,27 @@ impl Tree {
             return true;
         }
         self.list().is_empty()
+    }
+
+    /// All descendants of this process, but for the inherited ones and all below them.
+    fn walk(&self) -> Vec<Process> {
+        let me = nix::unistd::getpid().as_raw();
+        let mut found = Vec::new();
+        let mut seen = HashSet::from([me]);
+        let mut parents = vec![me];
+        while let Some(parent) = parents.pop() {
+            for pid in children(parent) {
+                if seen.insert(pid)
+                    && let Some(process) =
+                        Process::read(pid).ok().or_else(|| Process::hidden(pid, parent))
+                    && !self.inherited.contains(&(process.pid, process.start))
+                {
+                    parents.push(pid);
+                    found.push(process);
+                }
+            }
+        }
+        found
     }
 
     /// Resident memory of all processes together, in bytes. Adding up resident sizes would count a shared
@@ -161,26 +178,6 @@ impl Tree {
 /// Whether this process has any child, ended or not.
 fn any_child() -> bool {
     peek().is_ok()
-}
-
-/// All descendants of this process.
-fn walk() -> Vec<Process> {
-    let me = nix::unistd::getpid().as_raw();
-    let mut found = Vec::new();
-    let mut seen = HashSet::from([me]);
-    let mut parents = vec![me];
-    while let Some(parent) = parents.pop() {
-        for pid in children(parent) {
-            if seen.insert(pid)
-                && let Some(process) =
-                    Process::read(pid).ok().or_else(|| Process::hidden(pid, parent))
-            {
-                parents.push(pid);
-                found.push(process);
-            }
-        }
-    }
-    found
 }
 
 /// The children of every thread of a process, `proc_pid_task(5)`.
