@@ -43,6 +43,8 @@ pub(super) struct Death {
 pub(super) struct Processes {
     command: i32,
     is_command_reaped: bool,
+    /// How the command ended, until that is asked for.
+    death: Option<Death>,
     tree: Tree,
     /// Those that may not be signalled.
     untouchable: HashSet<(i32, u64)>,
@@ -51,7 +53,7 @@ pub(super) struct Processes {
 impl Processes {
     /// The command with this process id, and all below it.
     pub(super) fn new(command: i32, tree: Tree) -> Self {
-        Self { command, is_command_reaped: false, tree, untouchable: HashSet::new() }
+        Self { command, is_command_reaped: false, death: None, tree, untouchable: HashSet::new() }
     }
 
     /// Whether nobody is left.
@@ -108,10 +110,8 @@ impl Processes {
     /// Sends a signal to everybody: to the group at once, to the others one by one, until two walks find nobody
     /// new. Whoever is stopped is continued, or would never learn of it.
     pub(super) fn signal_all(&mut self, signal: Signal) {
-        // With KILL each is told by itself too, to learn who may not be.
-        let is_group_told = !self.is_command_reaped
-            && tree::signal_group(self.command, signal).is_ok()
-            && signal != Signal::KILL;
+        let is_group_told =
+            !self.is_command_reaped && tree::signal_group(self.command, signal).is_ok();
         let mut seen = HashSet::new();
         let mut quiet_walks = 0;
         for _ in 0..MOST_WALKS {
@@ -124,12 +124,35 @@ impl Processes {
                 if !(is_group_told && process.group == self.command) {
                     self.signal_one(&process, signal);
                 }
-                if process.is_stopped() && signal != Signal::KILL {
+                if process.is_stopped() {
                     self.signal_one(&process, Signal::CONT);
                 }
             }
             quiet_walks = if anyone_new { 0 } else { quiet_walks + 1 };
             if quiet_walks == 2 {
+                break;
+            }
+        }
+    }
+
+    /// Sends KILL to everybody, each by itself too, to learn who may not be. A walk races with those who fork
+    /// and end as fast as it goes, and can miss all of them; whether anybody is left, only the kernel's word
+    /// on our children tells. So this goes on until nobody is, or those who are were all met.
+    pub(super) fn kill_all(&mut self) {
+        if !self.is_command_reaped {
+            // Its members are met below as well.
+            let _ = tree::signal_group(self.command, Signal::KILL);
+        }
+        let mut seen = HashSet::new();
+        for _ in 0..MOST_WALKS {
+            self.reap(KilledBy::Us);
+            let found = self.tree.list();
+            let mut anyone_new = found.is_empty();
+            for process in &found {
+                anyone_new |= seen.insert((process.pid, process.start));
+                self.signal_one(process, Signal::KILL);
+            }
+            if !anyone_new || self.are_gone() {
                 break;
             }
         }
@@ -150,9 +173,8 @@ impl Processes {
             && left.iter().all(|process| self.untouchable.contains(&(process.pid, process.start)))
     }
 
-    /// Reaps whoever has ended: orphans that came to us, and the command, whose end is returned.
-    pub(super) fn reap(&mut self, killed_by: KilledBy) -> Option<Death> {
-        let mut death = None;
+    /// Reaps whoever has ended: orphans that came to us, and the command.
+    pub(super) fn reap(&mut self, killed_by: KilledBy) {
         while let Ok(Some(dead)) = tree::next_dead() {
             let at = Instant::now();
             let is_command = dead.pid == self.command && !self.is_command_reaped;
@@ -160,10 +182,14 @@ impl Processes {
             let Ok(usage) = tree::reap(dead.pid) else { break };
             if is_command {
                 self.is_command_reaped = true;
-                death = Some(Death { at, ended: dead.ended, usage, limit });
+                self.death = Some(Death { at, ended: dead.ended, usage, limit });
             }
         }
-        death
+    }
+
+    /// How the command ended, once, after it was reaped.
+    pub(super) fn take_death(&mut self) -> Option<Death> {
+        self.death.take()
     }
 }
 

@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
@@ -42,6 +41,8 @@ pub(super) struct Supervisor {
     forwarded: Option<(Signal, Signal)>,
     /// The signal that began the stop or ended the command.
     received: Option<Signal>,
+    /// A signal that came when the command had ended.
+    hurried_by: Option<Signal>,
     is_delivered: bool,
 }
 
@@ -78,6 +79,7 @@ impl Supervisor {
             paused: Duration::ZERO,
             forwarded: None,
             received: None,
+            hurried_by: None,
             is_delivered: false,
         }
     }
@@ -153,7 +155,7 @@ impl Supervisor {
             Due::Act(action) => self.carry_out(action),
             Due::Drain => self.drain(),
             Due::EndDrain => self.links.shared.readers.iter().for_each(ReaderState::end_drain),
-            Due::EndPatience => self.links.shared.patience.end(self.received),
+            Due::EndPatience => self.links.shared.patience.end(self.hurried_by.or(self.received)),
         }
     }
 
@@ -181,17 +183,17 @@ impl Supervisor {
     }
 
     fn tell_stop(&self, signal: Signal) {
-        if let Some(reason) = self.course.escalation().reason() {
-            let t = Seconds(self.links.shared.elapsed());
-            self.links.pump.send(Message::Stop(Stop { t, reason, signal: signal.to_string() }));
-        }
+        let t = Seconds(self.links.shared.elapsed());
+        let reason = self.course.escalation().reason();
+        self.links.pump.send(Message::Stop(Stop { t, reason, signal: signal.to_string() }));
     }
 
     fn kill_all(&mut self) {
-        self.processes.signal_all(Signal::KILL);
+        self.processes.kill_all();
         if self.processes.are_untouchable() {
             self.course.cannot_kill();
         }
+        self.reap();
     }
 
     /// Has streams that are held only drained. One that nobody holds ends by itself, and is read to its end
@@ -254,9 +256,8 @@ impl Supervisor {
         fds.push(PollFd::new(self.links.signals.pipe(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.links.notices.bell(), PollFlags::POLLIN));
         fds.extend(self.links.watched.iter().map(|&fd| PollFd::new(fd, PollFlags::empty())));
+        // Interrupted by a signal is as good as woken by one: it is in the pipe. Anything else passes.
         let found = ppoll(&mut fds, Some(TimeSpec::from_duration(self.next_wait())), None);
-        // Interrupted by a signal is as good as woken by one: it is in the pipe.
-        debug_assert!(matches!(found, Ok(_) | Err(Errno::EINTR)), "{found:?}");
         let is_consumer_gone = found.is_ok()
             && fds[2..].iter().any(|fd| {
                 fd.revents().is_some_and(|events| {
@@ -312,8 +313,8 @@ impl Supervisor {
             && matches!(signal, Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT)
         {
             // The command is no more. Who sent it wants us to end too.
-            self.received.get_or_insert(signal);
-            self.course.hurry(self.now());
+            self.hurried_by.get_or_insert(signal);
+            self.course.hurry();
         }
         let Some(forward_as) = forward_as else { return };
         match signal {
@@ -358,11 +359,11 @@ impl Supervisor {
     }
 
     fn reap(&mut self) {
-        let killed_by = match self.course.escalation().last_sent() {
+        self.processes.reap(match self.course.escalation().last_sent() {
             Some(Signal::KILL) => KilledBy::Us,
             _ => KilledBy::Anyone,
-        };
-        if let Some(death) = self.processes.reap(killed_by) {
+        });
+        if let Some(death) = self.processes.take_death() {
             self.command_died(death);
         }
     }
@@ -378,6 +379,7 @@ impl Supervisor {
             && self.course.escalation().reason().is_none()
         {
             self.received = Some(received);
+            self.course.hurry();
         }
         if self.held_streams().next().is_some() {
             let (exit_code, signal) = ended_fields(death.ended);

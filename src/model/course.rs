@@ -87,6 +87,7 @@ pub struct Course {
     next_idle_check: Option<Duration>,
     next_memory_sample: Option<Duration>,
     patience: Patience,
+    is_in_hurry: bool,
 }
 
 impl Course {
@@ -104,12 +105,18 @@ impl Course {
             next_idle_check: spec.limits.idle_timeout,
             next_memory_sample: spec.limits.max_memory_bytes.map(|_| MEMORY_SAMPLE),
             patience: Patience::Unlimited,
+            is_in_hurry: false,
         }
     }
 
     /// What is due. To be asked until nothing is.
     pub fn due(&mut self, facts: &Facts) -> Option<Due> {
         let now = facts.now;
+        if self.is_in_hurry
+            && matches!(self.phase, Phase::Draining { ended: true, .. } | Phase::Delivering)
+        {
+            self.begin_patience(now);
+        }
         if self.patience.is_until(now) {
             self.patience = Patience::Over;
             return Some(Due::EndPatience);
@@ -188,7 +195,9 @@ impl Course {
             self.escalation.over();
         }
         if self.is_stopped() {
-            self.begin_patience(now);
+            if self.escalation.reason().is_some() {
+                self.begin_patience(now);
+            }
             self.begin_drain(ended_at, now.saturating_add(self.drain));
             return self.due(facts);
         }
@@ -263,14 +272,10 @@ impl Course {
         Some(action)
     }
 
-    /// Somebody wants us to end, and there is nothing left but a reader that does not read: it has only so long
-    /// now, and none when this is said again.
-    pub fn hurry(&mut self, now: Duration) {
-        match self.patience {
-            Patience::Unlimited => self.begin_patience(now),
-            Patience::Until(_) => self.patience = Patience::Until(now),
-            Patience::Over => {}
-        }
+    /// Somebody wanted the run to end, and its command has: once there is nothing but a reader to wait for, it
+    /// has only so long.
+    pub fn hurry(&mut self) {
+        self.is_in_hurry = true;
     }
 
     /// Those that are left may not be signalled, any of them.
@@ -561,7 +566,7 @@ mod tests {
                     Input::AllGone => gone = dead,
                     Input::Stop(reason) => drop(course.stop(reason, now)),
                     Input::Terminate => drop(course.terminate(Signal::TERM, now)),
-                    Input::Hurry => course.hurry(now),
+                    Input::Hurry => course.hurry(),
                     Input::CannotKill if course.escalation().is_under_way() => course.cannot_kill(),
                     _ => {}
                 }

@@ -201,9 +201,9 @@ pub struct Exited {
 pub struct Stop {
     /// When, since the command started.
     pub t: Seconds,
-    /// Why, as in the result's `stopped_by`.
+    /// Why, as in the result's `stopped_by`: null where only what the command left behind is stopped.
     #[serde(serialize_with = "reason_word")]
-    pub reason: StopReason,
+    pub reason: Option<StopReason>,
     /// Which signal.
     pub signal: String,
 }
@@ -374,8 +374,11 @@ pub fn ended_fields(ended: Ended) -> (Option<u8>, Option<String>) {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
-fn reason_word<S: Serializer>(reason: &StopReason, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(reason.as_str())
+fn reason_word<S: Serializer>(
+    reason: &Option<StopReason>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    reason.map(StopReason::as_str).serialize(serializer)
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature

@@ -40,9 +40,9 @@ impl<'a> Text<'a> {
     }
 
     /// One line on which limit stopped the run; `None` for a reason that its cause tells itself.
-    fn stop_message(&self, reason: StopReason) -> Option<String> {
+    fn stop_message(&self, reason: Option<StopReason>) -> Option<String> {
         let limits = self.limits?;
-        match reason {
+        match reason? {
             StopReason::Timeout => {
                 limits.timeout.map(|limit| format!("it ran longer than --timeout {limit:?}"))
             }

@@ -165,6 +165,10 @@ impl Prepared {
     fn explain_exec(&self, errno: Errno) -> Error {
         let command = self.command.clone();
         match errno {
+            // A folder of the PATH may not be searched, and nobody knows what is in it.
+            Errno::EACCES if self.candidates.len() > 1 && self.existing_candidate().is_none() => {
+                Error::NotFound { command }
+            }
             Errno::ENOENT => match self.existing_candidate() {
                 // The file is there, so what is missing is what its first line or its header names.
                 Some(path) => Error::NotExecutable {
@@ -184,7 +188,7 @@ impl Prepared {
                 .directory
                 .as_ref()
                 .map_or_else(|| PathBuf::from(path), |(dir, _)| dir.join(path));
-            path.is_file()
+            path.exists()
         };
         self.candidates.iter().find(there).map(|path| OsString::from_vec(path.to_bytes().to_vec()))
     }

@@ -124,13 +124,13 @@ impl Tree {
         found
     }
 
-    /// Whether nobody of the run is left. Where nothing was inherited this is one system call.
+    /// Whether nobody of the run is left: where nothing was inherited, whether we have no children any more,
+    /// neither living nor to be reaped. Whoever lives below us is some child's descendant, and becomes ours
+    /// when that ends.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        if !any_child() {
-            return true;
-        }
-        self.list().is_empty()
+        !any_child()
+            || (!self.inherited.is_empty() && self.list().is_empty() && self.list().is_empty())
     }
 
     /// All descendants of this process, but for the inherited ones and all below them.
