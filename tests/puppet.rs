@@ -43,7 +43,7 @@
 //!
 //! | descriptors and resources | |
 //! |---|---|
-//! | `close:STREAM`, `dup:FROM:TO`, `open:PATH:STREAM` | |
+//! | `close:STREAM`, `close-above:N`, `dup:FROM:TO`, `open:PATH:STREAM` | |
 //! | `nonblock:STREAM` | sets `O_NONBLOCK` |
 //! | `resident:SIZE`, `shared:SIZE` | touches so much memory of its own; so much that children share |
 //! | `burn:MS`, `burn` | processor time |
@@ -55,7 +55,10 @@
 //! `umask`, `nice`, `no-new-privs`, `environment` (the names), `env:NAME`, `limit:NAME`, `zombies` (how many
 //! there are on the system).
 #![no_main]
-#![allow(unsafe_code, reason = "forks, sets handlers and moves descriptors, which has no safe call")]
+#![allow(
+    unsafe_code,
+    reason = "forks, sets handlers and moves descriptors, which has no safe call"
+)]
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fmt::Display;
@@ -240,7 +243,9 @@ fn output(step: &Step, turn: u64) -> bool {
         "read-line" => {
             let mut said = b"read ".to_vec();
             let mut byte = [0];
-            while said.last() != Some(&b'\n') && step.done(unistd::read(descriptor(0), &mut byte)) == 1 {
+            while said.last() != Some(&b'\n')
+                && step.done(unistd::read(descriptor(0), &mut byte)) == 1
+            {
                 said.push(byte[0]);
             }
             put(1, &said);
@@ -278,7 +283,8 @@ fn order(step: &Step) -> bool {
         }
         "exit" => leave(c_int::try_from(step.number(0)).unwrap_or(99)),
         "exec" => {
-            let words: Vec<CString> = step.words.iter().map(|word| step.done(CString::new(&word[..]))).collect();
+            let words: Vec<CString> =
+                step.words.iter().map(|word| step.done(CString::new(&word[..]))).collect();
             let Some(program) = words.first() else { fail("exec", "nothing to become") };
             let Err(error) = unistd::execvp(program, &words);
             fail("exec", error);
@@ -317,7 +323,10 @@ fn processes(step: &Step) -> bool {
 fn signals(step: &Step) -> bool {
     match step.verb.as_str() {
         "ignore" => dispose(step, SigHandler::SigIgn),
-        "default" => dispose(step, SigHandler::SigDfl),
+        "default" => match Signal::try_from(step.signal_number()) {
+            Ok(_) => dispose(step, SigHandler::SigDfl),
+            Err(_) => default_past_the_library(step),
+        },
         "trap" => {
             if !step.part(1).is_empty() {
                 let code = i32::try_from(step.number(1)).unwrap_or(99);
@@ -342,13 +351,21 @@ fn signals(step: &Step) -> bool {
 fn descriptors(step: &Step) -> bool {
     match step.verb.as_str() {
         "close" => step.done(unistd::close(step.stream(0))),
+        "close-above" => {
+            let first = step.stream(0) + 1;
+            // SAFETY: close_range takes any numbers; nothing here owns what is closed.
+            step.done(Errno::result(unsafe {
+                libc::syscall(libc::SYS_close_range, first, c_int::MAX, 0)
+            }));
+        }
         "dup" => {
             // SAFETY: dup2 takes any numbers; nothing here owns the descriptor that is replaced.
             step.done(Errno::result(unsafe { libc::dup2(step.stream(0), step.stream(1)) }));
         }
         "open" => {
             let flags = OFlag::O_RDWR | OFlag::O_CREAT;
-            let file = step.done(open(step.part(0).as_str(), flags, Mode::from_bits_truncate(0o644)));
+            let file =
+                step.done(open(step.part(0).as_str(), flags, Mode::from_bits_truncate(0o644)));
             // SAFETY: as for `dup`.
             step.done(Errno::result(unsafe { libc::dup2(raw(&file), step.stream(1)) }));
         }
@@ -377,7 +394,8 @@ fn resources(step: &Step) -> bool {
             step.done(setrlimit(resource(&step.part(0)), limit(1), limit(2)));
         }
         "user" => {
-            let id = libc::uid_t::try_from(step.number(0)).unwrap_or_else(|error| fail("user", error));
+            let id =
+                libc::uid_t::try_from(step.number(0)).unwrap_or_else(|error| fail("user", error));
             step.done(unistd::setgroups(&[]));
             step.done(unistd::setgid(Gid::from_raw(id)));
             step.done(unistd::setuid(Uid::from_raw(id)));
@@ -424,12 +442,19 @@ fn report(step: &Step) -> String {
         },
         "limit" => {
             let (soft, hard) = step.done(getrlimit(resource(&step.part(1))));
-            let shown = |limit: u64| if limit == libc::RLIM_INFINITY { "unlimited".to_owned() } else { limit.to_string() };
+            let shown = |limit: u64| {
+                if limit == libc::RLIM_INFINITY {
+                    "unlimited".to_owned()
+                } else {
+                    limit.to_string()
+                }
+            };
             format!("{} {}", shown(soft), shown(hard))
         }
         "zombies" => {
             let entries = step.done(fs::read_dir("/proc")).flatten();
-            let dead = entries.filter(|entry| status_line(entry.path().join("status"), "State").starts_with('Z'));
+            let dead = entries
+                .filter(|entry| status_line(entry.path().join("status"), "State").starts_with('Z'));
             dead.count().to_string()
         }
         other => fail("report", other),
@@ -449,7 +474,8 @@ fn signal_names(mask: &str) -> String {
         Ok(signal) => signal.as_str()[3..].to_owned(),
         Err(_) => number.to_string(),
     };
-    let names: Vec<String> = (1..=64).filter(|number| mask >> (number - 1) & 1 == 1).map(name).collect();
+    let names: Vec<String> =
+        (1..=64).filter(|number| mask >> (number - 1) & 1 == 1).map(name).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(" ") }
 }
 
@@ -540,7 +566,9 @@ fn text(escaped: &[u8], turn: u64) -> Vec<u8> {
             (b'\\', [b'x', high, low, ..]) => {
                 let digits = [*high, *low];
                 let digits = String::from_utf8_lossy(&digits);
-                plain.push(u8::from_str_radix(&digits, 16).unwrap_or_else(|error| fail("\\x", error)));
+                plain.push(
+                    u8::from_str_radix(&digits, 16).unwrap_or_else(|error| fail("\\x", error)),
+                );
                 rest = &after[3..];
             }
             (b'\\', [letter, ..]) => {
@@ -598,6 +626,16 @@ static EXIT_CODES: [AtomicI32; 65] = [const { AtomicI32::new(-1) }; 65];
 fn dispose(step: &Step, handler: SigHandler) {
     // SAFETY: the one handler calls nothing but write and _exit.
     step.done(unsafe { signal(step.signal(), handler) });
+}
+
+/// For signals that the C library keeps to itself and posix_spawn leaves ignored: 32 and 33.
+fn default_past_the_library(step: &Step) {
+    let (default, old) = ([0_u64; 4], std::ptr::null_mut::<u64>());
+    // SAFETY: the kernel's sigaction has at most this size, and all of it zero is the default disposition.
+    let result = unsafe {
+        libc::syscall(libc::SYS_rt_sigaction, step.signal_number(), default.as_ptr(), old, 8)
+    };
+    step.done(Errno::result(result));
 }
 
 extern "C" fn tell(number: c_int) {

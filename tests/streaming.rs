@@ -55,11 +55,12 @@ fn a_line_is_shown_while_the_command_still_runs() {
     for format in ["text", "ndjson"] {
         let steps = format!("say:first err:second wait-file:{} say:last", seen.display());
         let mut live = runcast(&format!("-f {format}")).puppet(&steps).start();
-        live.until("first");
         if format == "text" {
-            assert_eq!(live.error_line(), "second");
+            assert_eq!([live.line(), live.error_line()], ["first", "second"]);
         } else {
-            live.until("second");
+            let mut shown = [(); 2].map(|()| live.event_of("chunk")["content"].to_string());
+            shown.sort();
+            assert_eq!(shown, ["\"first\\n\"", "\"second\\n\""]);
         }
         std::fs::write(&seen, "").expect("the scratch folder is ours");
         assert!(live.finish().exited(0).out().contains("last"));
@@ -85,7 +86,8 @@ fn text_holds_no_byte_back() {
 fn an_unfinished_line_goes_out_partial_while_the_command_waits() {
     let folder = scratch();
     let seen = folder.path().join("seen");
-    let steps = format!("print:stdout:loading\\s wait-file:{} print:stdout:done\\n", seen.display());
+    let steps =
+        format!("print:stdout:loading\\s wait-file:{} print:stdout:done\\n", seen.display());
     for options in ["", "--partial-after 0", "--partial-after 50ms"] {
         let mut live = ndjson(options).puppet(&steps).start();
         let chunk = live.event_of("chunk");
@@ -125,7 +127,9 @@ fn a_line_that_the_reader_holds_up_is_not_partial() {
 #[test]
 fn a_character_written_in_two_halves_stays_whole() {
     for options in ["--partial-after 0", "--partial-after 20ms", ""] {
-        let ran = ndjson(options).puppet("print:stdout:x\\xe2 sleep:300 print:stdout:\\x82\\xac\\n").run();
+        let ran = ndjson(options)
+            .puppet("print:stdout:x\\xe2 sleep:300 print:stdout:\\x82\\xac\\n")
+            .run();
         let joined: String = ran.pieces("stdout").iter().map(|(content, _)| *content).collect();
         assert_eq!(joined, "x€\n", "{ran}");
         assert!(ran.of("chunk").iter().all(|chunk| chunk["base64"].is_null()), "{ran}");
@@ -146,7 +150,11 @@ fn bytes_that_are_not_utf8_come_back_exactly_and_base64_is_only_where_it_is_need
     let data = [&all[..], b"\nplain\n\xff\xfe\n\xe2\x82\n\xed\xa0\x80\n"].concat();
     let ran = ndjson("").puppet(&format!("print:stdout:{}", text(&data))).run().exited(0);
     assert_eq!(ran.bytes("stdout"), data);
-    let plain = ran.of("chunk").into_iter().find(|chunk| chunk["content"] == "plain\n").expect("the plain line is there");
+    let plain = ran
+        .of("chunk")
+        .into_iter()
+        .find(|chunk| chunk["content"] == "plain\n")
+        .expect("the plain line is there");
     assert!(plain["base64"].is_null());
     assert_eq!(ran.result().kept("stdout"), data);
 }
@@ -169,7 +177,9 @@ fn split_cr_ends_lines_at_lf_cr_and_crlf_each_once() {
 #[test]
 fn split_cr_takes_a_crlf_for_one_end_though_it_came_in_two_reads() {
     for options in ["--split cr --partial-after 10s", "--split cr --partial-after never"] {
-        let ran = ndjson(options).puppet("print:stdout:a\\r sleep:50 print:stdout:\\nb\\r sleep:50 print:stdout:c").run();
+        let ran = ndjson(options)
+            .puppet("print:stdout:a\\r sleep:50 print:stdout:\\nb\\r sleep:50 print:stdout:c")
+            .run();
         assert_eq!(ran.contents("stdout"), ["a\r\n", "b\r", "c"]);
     }
 }
@@ -194,32 +204,42 @@ fn split_nul_ends_lines_at_nul_alone() {
 #[test]
 fn a_line_of_exactly_max_line_is_whole_and_one_byte_more_makes_two_pieces() {
     let ran = ndjson("--max-line 10").puppet("say:0123456789 say:0123456789a say:x").run();
-    assert_eq!(ran.pieces("stdout"), [("0123456789\n", false), ("0123456789", true), ("a\n", false), ("x\n", false)]);
+    assert_eq!(
+        ran.pieces("stdout"),
+        [("0123456789\n", false), ("0123456789", true), ("a\n", false), ("x\n", false)]
+    );
     assert_eq!(ran.result().number("stdout_lines"), 3);
 }
 
 #[test]
 fn a_long_line_is_cut_between_characters() {
-    let ran = ndjson("--max-line 1000 --partial-after never").puppet("fill:stdout:6000:é print:stdout:€\\n").run();
+    let ran = ndjson("--max-line 1000 --partial-after never")
+        .puppet("fill:stdout:6000:é print:stdout:€\\n")
+        .run();
     let pieces = ran.pieces("stdout");
     let joined: String = pieces.iter().map(|(content, _)| *content).collect();
     assert_eq!(joined, format!("{}€\n", "é".repeat(3000)));
     assert!(pieces.iter().all(|(content, _)| content.trim_end_matches('\n').len() <= 1000));
     let (last, before) = pieces.split_last().expect("there are pieces");
     assert!(before.iter().all(|(_, partial)| *partial) && !last.1);
-    assert!(ran.of("chunk").iter().all(|chunk| chunk["base64"].is_null()), "a piece was cut inside a character");
+    assert!(
+        ran.of("chunk").iter().all(|chunk| chunk["base64"].is_null()),
+        "a piece was cut inside a character"
+    );
     assert_eq!(ran.result().number("stdout_lines"), 1);
 }
 
 #[test]
 fn max_line_changes_nothing_in_text() {
-    let ran = runcast("--max-line 7").puppet("print:stdout:0123456789 print:stdout:abcdefghij\\nk").run();
+    let ran =
+        runcast("--max-line 7").puppet("print:stdout:0123456789 print:stdout:abcdefghij\\nk").run();
     assert_eq!(ran.out(), "0123456789abcdefghij\nk");
 }
 
 #[test]
 fn text_passes_every_byte_of_each_stream_to_its_own() {
-    let ran = runcast("").puppet("fork { pattern:stderr:300K } pattern:stdout:300K reap").run().exited(0);
+    let ran =
+        runcast("").puppet("fork { pattern:stderr:300K } pattern:stdout:300K reap").run().exited(0);
     let expected: Vec<u8> = (0..=250).cycle().take(300 << 10).collect();
     assert!(ran.stdout == expected && ran.stderr == expected, "{ran}");
 }
@@ -229,7 +249,10 @@ fn both_streams_flooding_lose_nothing_and_keep_their_order() {
     let steps = "fork { lines:stderr:50000 } lines:stdout:50000 reap";
     let ran = ndjson("--partial-after never").puppet(steps).run().exited(0);
     for kind in ["stdout", "stderr"] {
-        let numbers = ran.contents(kind).into_iter().map(|line| line[..7].parse::<usize>().expect("a number begins each line"));
+        let numbers = ran
+            .contents(kind)
+            .into_iter()
+            .map(|line| line[..7].parse::<usize>().expect("a number begins each line"));
         assert!(numbers.eq(0..50000), "{kind}");
     }
 }
@@ -250,7 +273,10 @@ fn merge_keeps_the_order_exactly_and_is_all_stdout() {
 fn quiet_shows_nothing_and_the_result_still_has_it() {
     let steps = "say:one err:two exit:3";
     let ran = ndjson("-q").puppet(steps).run().exited(3);
-    assert_eq!(ran.events().iter().map(|event| event.text("op")).collect::<Vec<_>>(), ["started", "result"]);
+    assert_eq!(
+        ran.events().iter().map(|event| event.text("op")).collect::<Vec<_>>(),
+        ["started", "result"]
+    );
     assert_eq!((ran.result().text("stdout"), ran.result().text("stderr")), ("one\n", "two\n"));
     let ran = runcast("-q").puppet(steps).run().exited(3);
     assert_eq!((ran.out(), ran.err()), (String::new(), String::new()));
@@ -258,7 +284,8 @@ fn quiet_shows_nothing_and_the_result_still_has_it() {
 
 #[test]
 fn a_command_that_sets_its_pipe_non_blocking_loses_nothing() {
-    let live = ndjson("").puppet("nonblock:stdout nonblock:stderr lines:stdout:20000 err:end").start();
+    let live =
+        ndjson("").puppet("nonblock:stdout nonblock:stderr lines:stdout:20000 err:end").start();
     let_pass(200);
     let ran = live.finish().exited(0);
     assert_eq!(ran.contents("stdout").len(), 20000);
@@ -268,9 +295,17 @@ fn a_command_that_sets_its_pipe_non_blocking_loses_nothing() {
 #[test]
 fn jq_reads_every_line() {
     let Some(jq) = tool("jq") else { return };
-    let ran = ndjson("").puppet("say:\\x01\\x7f\"\\\\\\\\ pattern:stdout:10K err:\\xff lines:stderr:100").run().exited(0);
+    let ran = ndjson("")
+        .puppet("say:\\x01\\x7f\"\\\\\\\\ pattern:stdout:10K err:\\xff lines:stderr:100")
+        .run()
+        .exited(0);
     let mut jq = Command::new(jq);
-    let mut jq = jq.args(["-s", "length"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("jq can be started");
+    let mut jq = jq
+        .args(["-s", "length"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("jq can be started");
     jq.stdin.take().expect("it is piped").write_all(&ran.stdout).expect("jq reads all of it");
     let counted = jq.wait_with_output().expect("jq ends");
     assert_eq!(String::from_utf8_lossy(&counted.stdout).trim(), ran.events().len().to_string());
@@ -283,7 +318,10 @@ fn writes() -> impl Strategy<Value = Vec<(bool, Vec<u8>, bool)>> {
         2 => prop_oneof![Just(b'\n'), Just(b'\r'), Just(0), Just(b'"')],
         2 => prop_oneof![Just(0xe2), Just(0x82), Just(0xac), Just(0xf0), Just(0x9f)],
     ];
-    collection::vec((any::<bool>(), collection::vec(byte, 1..40), proptest::bool::weighted(0.2)), 0..12)
+    collection::vec(
+        (any::<bool>(), collection::vec(byte, 1..40), proptest::bool::weighted(0.2)),
+        0..12,
+    )
 }
 
 proptest! {
@@ -322,7 +360,10 @@ proptest! {
 
 #[test]
 fn a_command_line_that_is_not_utf8_is_shown_with_its_bytes() {
-    let ran = ndjson("").command([OsStr::new("printf"), OsStr::new("%s"), OsStr::from_bytes(b"\xff\xfe")]).run().exited(0);
+    let ran = ndjson("")
+        .command([OsStr::new("printf"), OsStr::new("%s"), OsStr::from_bytes(b"\xff\xfe")])
+        .run()
+        .exited(0);
     assert_eq!(ran.bytes("stdout"), b"\xff\xfe");
     let started = &ran.events()[0];
     assert_eq!(started["argv"], serde_json::json!(["printf", "%s", "\u{fffd}\u{fffd}"]));

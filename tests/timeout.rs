@@ -3,7 +3,9 @@
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{PUPPET, RUNCAST, Ran, alive, let_pass, ndjson, result_in, runcast, scratch, state, wait_until};
+use crate::harness::{
+    PUPPET, RUNCAST, Ran, alive, let_pass, ndjson, result_in, runcast, scratch, state, wait_until,
+};
 
 /// The reason and signal of each `stop` event.
 fn stops(ran: &Ran) -> Vec<(&str, &str)> {
@@ -23,14 +25,17 @@ fn a_timeout_stops_the_run_and_the_result_says_so() {
 #[test]
 fn one_that_ends_in_time_is_not_timed_out() {
     let ran = ndjson("-t 20 --idle-timeout 20").puppet("exit:3").run().exited(3);
-    assert_eq!((&ran.result()["timed_out"], ran.result()["stopped_by"].is_null()), (&false.into(), true));
+    assert_eq!(
+        (&ran.result()["timed_out"], ran.result()["stopped_by"].is_null()),
+        (&false.into(), true)
+    );
 }
 
 #[test]
 fn text_tells_in_one_line_that_and_why_it_stopped_unless_quiet() {
     let ran = runcast("-t 0.2").puppet("sleep").run().exited(124);
     assert!(ran.err().contains("timeout"), "{ran}");
-    ran.said_one_line("0.2");
+    ran.said_one_line("--timeout");
     let ran = runcast("-t 0.2 -k 0.2").puppet("ignore:TERM say:x sleep").run().exited(124);
     ran.said_one_line("");
     let ran = runcast("--idle-timeout 0.2").puppet("sleep").run().exited(124);
@@ -40,7 +45,8 @@ fn text_tells_in_one_line_that_and_why_it_stopped_unless_quiet() {
 
 #[test]
 fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
-    let ran = ndjson("-t 0.5 -k 0.3").puppet("ignore:TERM say:up sleep").run().exited(124).left_nothing();
+    let ran =
+        ndjson("-t 0.5 -k 0.3").puppet("ignore:TERM say:up sleep").run().exited(124).left_nothing();
     assert_eq!(ran.result()["signal"], "SIGKILL");
     assert_eq!(stops(&ran), [("timeout", "SIGTERM"), ("timeout", "SIGKILL")]);
 }
@@ -49,7 +55,10 @@ fn a_command_that_ignores_the_signal_is_killed_after_the_grace() {
 fn the_commands_own_status_after_the_signal_still_means_timed_out() {
     for code in [0, 7] {
         let ran = ndjson("-t 0.5").puppet(&format!("trap:TERM:{code} sleep")).run().exited(124);
-        assert_eq!((&ran.result()["exit_code"], &ran.result()["timed_out"]), (&code.into(), &true.into()));
+        assert_eq!(
+            (&ran.result()["exit_code"], &ran.result()["timed_out"]),
+            (&code.into(), &true.into())
+        );
     }
 }
 
@@ -74,11 +83,18 @@ fn kill_after_0_kills_at_once_without_the_first_signal() {
 fn the_first_signal_is_the_one_asked_for_by_any_name() {
     for name in ["INT", "SIGINT", "int", "sigint", "2"] {
         let ran = ndjson("-t 0.2 -s").arg(name).puppet("sleep").run().exited(124);
-        assert_eq!((&ran.result()["signal"], stops(&ran)), (&"SIGINT".into(), vec![("timeout", "SIGINT")]), "{name}");
+        assert_eq!(
+            (&ran.result()["signal"], stops(&ran)),
+            (&"SIGINT".into(), vec![("timeout", "SIGINT")]),
+            "{name}"
+        );
     }
     let ran = ndjson("-t 0.2 --signal KILL").puppet("sleep").run().exited(124);
     assert_eq!(stops(&ran), [("timeout", "SIGKILL")]);
-    let ran = ndjson("-t 0.5 --signal USR1").puppet("fork { trap:USR1:0 sleep } trap:USR1 reap exit:4").run().exited(124);
+    let ran = ndjson("-t 0.5 --signal USR1")
+        .puppet("fork { trap:USR1:0 sleep } trap:USR1 reap exit:4")
+        .run()
+        .exited(124);
     assert_eq!(ran.bytes("stdout"), b"USR1\nUSR1\n", "every process of the run gets it: {ran}");
 }
 
@@ -95,14 +111,19 @@ fn every_process_of_the_run_is_stopped() {
         ("many", "repeat:30 { fork { setsid fork { ignore:TERM sleep } } }"),
     ];
     for (who, steps) in cases {
-        let ran = ndjson("-t 0.5 -k 0.3").puppet(&format!("{steps} say:up sleep")).run().exited(124);
+        let ran =
+            ndjson("-t 0.5 -k 0.3").puppet(&format!("{steps} say:up sleep")).run().exited(124);
         assert_eq!((ran.left(), ran.contents("stdout")), (vec![], vec!["up\n"]), "{who}");
     }
 }
 
 #[test]
 fn survivors_are_killed_though_the_command_itself_went_at_once() {
-    let ran = ndjson("-t 0.5 -k 0.3").puppet("fork { ignore:TERM setsid sleep } say:up sleep").run().exited(124).left_nothing();
+    let ran = ndjson("-t 0.5 -k 0.3")
+        .puppet("fork { ignore:TERM setsid sleep } say:up sleep")
+        .run()
+        .exited(124)
+        .left_nothing();
     assert_eq!(ran.result()["signal"], "SIGTERM");
     assert_eq!(stops(&ran), [("timeout", "SIGTERM"), ("timeout", "SIGKILL")]);
     assert_eq!(ran.result()["leaked"], false);
@@ -111,19 +132,28 @@ fn survivors_are_killed_though_the_command_itself_went_at_once() {
 #[test]
 fn a_child_that_the_command_makes_on_the_signal_is_killed_too() {
     // The helper ends by the signal, and that is what the command waits for.
-    let steps = "ignore:TERM fork { default:TERM sleep } reap repeat:20 { fork { setsid sleep } } sleep";
+    let steps =
+        "ignore:TERM fork { default:TERM sleep } reap repeat:20 { fork { setsid sleep } } sleep";
     ndjson("-t 0.5 -k 0.3").puppet(steps).run().exited(124).left_nothing();
 }
 
 #[test]
 fn a_process_that_keeps_forking_itself_away_is_caught() {
-    ndjson("-t 0.4 -k 0.2").puppet("fork { ignore:TERM hop:1000000:3 } sleep").run().exited(124).left_nothing();
+    ndjson("-t 0.4 -k 0.2")
+        .puppet("fork { ignore:TERM hop:600:3 } sleep")
+        .run()
+        .exited(124)
+        .left_nothing();
 }
 
 #[test]
 fn a_stopped_process_gets_to_handle_the_signal() {
-    let ran = ndjson("-t 0.5 -k 20").puppet("trap:TERM:6 say:up raise:STOP sleep").run().exited(124);
-    assert_eq!((ran.result()["exit_code"].as_u64(), ran.bytes("stdout")), (Some(6), b"up\nTERM\n".to_vec()));
+    let ran =
+        ndjson("-t 0.5 -k 20").puppet("trap:TERM:6 say:up raise:STOP sleep").run().exited(124);
+    assert_eq!(
+        (ran.result()["exit_code"].as_u64(), ran.bytes("stdout")),
+        (Some(6), b"up\nTERM\n".to_vec())
+    );
     let steps = "fork { setsid trap:TERM:0 say:up raise:STOP sleep } ignore:TERM reap exit:3";
     let ran = ndjson("-t 0.5 -k 20").puppet(steps).run().exited(124);
     assert_eq!(ran.result()["exit_code"], 3, "a descendant is continued too");
@@ -135,19 +165,26 @@ fn the_kill_works_while_nobody_reads() {
     let result = folder.path().join("result");
     for format in ["text", "ndjson"] {
         let run = runcast(&format!("-f {format} -t 0.5 -k 0.3 --result")).arg(&result);
-        let mut live = run.puppet("fork { ignore:TERM flood:stderr } ignore:TERM flood:stdout").start();
+        let mut live =
+            run.puppet("fork { ignore:TERM flood:stderr } ignore:TERM flood:stdout").start();
         assert_eq!(live.ends_unread().code(), Some(124), "{format}");
-        assert_eq!(live.processes(), [], "{format}");
+        assert!(live.processes().is_empty(), "{format}");
         let result = result_in(&result);
         assert_eq!(result["stopped_by"], "timeout");
-        assert!(result["undelivered_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{format}: {result}");
+        assert!(
+            result["undelivered_bytes"].as_u64().is_some_and(|bytes| bytes > 0),
+            "{format}: {result}"
+        );
     }
 }
 
 #[test]
 fn a_reader_that_comes_back_within_kill_after_gets_everything() {
     let mut live = ndjson("-t 0.3 -k 20").puppet("lines:stdout:5000 sleep").start();
-    let command = live.event()["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("started tells the pid");
+    let command = live.event()["pid"]
+        .as_i64()
+        .and_then(|pid| i32::try_from(pid).ok())
+        .expect("started tells the pid");
     wait_until("the end of the command", || !alive(command));
     let ran = live.finish().exited(124);
     assert!(ran.result()["undelivered_bytes"].is_null());
@@ -157,7 +194,9 @@ fn a_reader_that_comes_back_within_kill_after_gets_everything() {
 #[test]
 fn one_that_ended_by_itself_is_not_timed_out_however_late_it_is_read() {
     for format in ["text", "ndjson"] {
-        let live = runcast(&format!("-f {format} -t 0.4 --idle-timeout 0.4")).puppet("fill:stdout:90K:abc\\n exit:3").start();
+        let live = runcast(&format!("-f {format} -t 0.4 --idle-timeout 0.4"))
+            .puppet("fill:stdout:90K:abc\\n exit:3")
+            .start();
         let_pass(900);
         let ran = live.finish().exited(3);
         if format == "text" {
@@ -172,7 +211,10 @@ fn one_that_ended_by_itself_is_not_timed_out_however_late_it_is_read() {
 fn the_idle_clock_starts_again_with_every_byte_of_either_stream() {
     let steps = "repeat:4 { sleep:250 print:stdout:o sleep:250 print:stderr:e } sleep";
     let ran = ndjson("--idle-timeout 1").puppet(steps).run().exited(124).left_nothing();
-    assert_eq!((&ran.result()["stopped_by"], &ran.result()["timed_out"]), (&"idle_timeout".into(), &true.into()));
+    assert_eq!(
+        (&ran.result()["stopped_by"], &ran.result()["timed_out"]),
+        (&"idle_timeout".into(), &true.into())
+    );
     assert_eq!((ran.result().text("stdout"), ran.result().text("stderr")), ("oooo", "eeee"));
     assert_eq!(stops(&ran), [("idle_timeout", "SIGTERM")]);
 }
@@ -188,9 +230,11 @@ fn the_idle_clock_rests_while_nobody_reads() {
 
 #[test]
 fn of_two_limits_the_one_that_acted_first_is_the_reason() {
-    let ran = ndjson("-t 0.3 --idle-timeout 0.6 -k 0.6").puppet("ignore:TERM sleep").run().exited(124);
+    let ran =
+        ndjson("-t 0.3 --idle-timeout 0.6 -k 0.6").puppet("ignore:TERM sleep").run().exited(124);
     assert_eq!(ran.result()["stopped_by"], "timeout");
-    let ran = ndjson("-t 0.6 --idle-timeout 0.3 -k 0.6").puppet("ignore:TERM sleep").run().exited(124);
+    let ran =
+        ndjson("-t 0.6 --idle-timeout 0.3 -k 0.6").puppet("ignore:TERM sleep").run().exited(124);
     assert_eq!(ran.result()["stopped_by"], "idle_timeout");
 }
 
@@ -198,7 +242,10 @@ fn of_two_limits_the_one_that_acted_first_is_the_reason() {
 fn the_timeout_covers_the_waiting_for_survivors() {
     for steps in ["fork { sleep } exit:3", "fork { setsid close:0 close:1 close:2 sleep } exit:3"] {
         let ran = ndjson("-t 0.5 --leftover wait").puppet(steps).run().exited(124).left_nothing();
-        assert_eq!((&ran.result()["exit_code"], &ran.result()["stopped_by"]), (&3.into(), &"timeout".into()));
+        assert_eq!(
+            (&ran.result()["exit_code"], &ran.result()["stopped_by"]),
+            (&3.into(), &"timeout".into())
+        );
     }
 }
 
@@ -206,10 +253,15 @@ fn the_timeout_covers_the_waiting_for_survivors() {
 fn the_clock_rests_while_the_run_is_stopped_by_job_control() {
     let folder = scratch();
     let (pid_file, go) = (folder.path().join("pid"), folder.path().join("go"));
-    let run = ndjson("-t 2").puppet(&format!("say:up wait-file:{} exit:3", go.display())).as_job(&pid_file);
+    let run = ndjson("-t 2")
+        .puppet(&format!("say:up wait-file:{} exit:3", go.display()))
+        .started_as_a_job(&pid_file);
     let mut live = run.start();
     live.event_of("chunk");
-    let own = std::fs::read_to_string(&pid_file).expect("the job wrote its pid").parse().expect("a number");
+    let own = std::fs::read_to_string(&pid_file)
+        .expect("the job wrote its pid")
+        .parse()
+        .expect("a number");
     kill(Pid::from_raw(own), Signal::SIGTSTP).expect("it is there");
     wait_until("the stop of runcast", || state(own) == Some('T'));
     let_pass(2500);
@@ -230,12 +282,29 @@ fn a_run_inside_a_run_is_stopped_with_it() {
 #[test]
 fn durations_are_what_people_write() {
     let never = [
-        "20", "20.5", "2e1", "20s", "1m", "1h30m", "1d", "20000ms", "0", "0s", "1e300", "99999999999999999999", "2.34e5d",
-        "99999999999999999999d", "1d12h30m15s500ms",
+        "20",
+        "20.5",
+        "2e1",
+        "20s",
+        "1m",
+        "1h30m",
+        "1d",
+        "20000ms",
+        "0",
+        "0s",
+        "1e300",
+        "99999999999999999999",
+        "2.34e5d",
+        "99999999999999999999d",
+        "1d12h30m15s500ms",
     ];
     for text in never {
         assert_eq!(runcast("-t").arg(text).puppet("exit:0").run().code(), Some(0), "{text}");
-        assert_eq!(runcast("--idle-timeout").arg(text).puppet("exit:0").run().code(), Some(0), "{text}");
+        assert_eq!(
+            runcast("--idle-timeout").arg(text).puppet("exit:0").run().code(),
+            Some(0),
+            "{text}"
+        );
     }
     for text in ["1e-300", "1e-400", "0.000000001", "1ms", "0.5ms", "0.0001s"] {
         assert_eq!(runcast("-t").arg(text).puppet("sleep").run().code(), Some(124), "{text}");
@@ -250,9 +319,16 @@ fn no_timeout_is_what_0_means() {
 #[test]
 fn durations_that_make_no_sense_are_usage_errors() {
     for option in ["--timeout", "--idle-timeout", "--kill-after", "--drain"] {
-        for text in ["", "-1", "-1s", "abc", "nan", "inf", "infinity", "-inf", "10x", "1h-30m", "s", "5 m x", "1,5", "\u{661}s"] {
+        for text in [
+            "", "-1", "-1s", "abc", "nan", "inf", "infinity", "-inf", "10x", "1h-30m", "s",
+            "5 m x", "1,5", "\u{661}s",
+        ] {
             let ran = runcast("").arg(format!("{option}={text}")).puppet("say:started").run();
-            assert_eq!((ran.code(), ran.out()), (Some(125), String::new()), "{option}={text}: {ran}");
+            assert_eq!(
+                (ran.code(), ran.out()),
+                (Some(125), String::new()),
+                "{option}={text}: {ran}"
+            );
             assert!(ran.err().contains(option.trim_start_matches('-')), "{option}={text}: {ran}");
         }
     }
@@ -261,7 +337,8 @@ fn durations_that_make_no_sense_are_usage_errors() {
 #[test]
 fn a_tiny_timeout_stops_the_run_as_any_other() {
     for _ in 0..20 {
-        let ran = ndjson("-t 1ms").puppet("fork { setsid sleep } sleep").run().exited(124).left_nothing();
+        let ran =
+            ndjson("-t 1ms").puppet("fork { setsid sleep } sleep").run().exited(124).left_nothing();
         assert_eq!(ran.result()["stopped_by"], "timeout");
     }
 }

@@ -84,7 +84,7 @@ impl Runcast {
 
     /// Started as a shell starts a job: with a process group of its own, and a parent outside of it in the
     /// same session. Its process id is then in the file.
-    pub(crate) fn as_job(mut self, pid_file: &Path) -> Self {
+    pub(crate) fn started_as_a_job(mut self, pid_file: &Path) -> Self {
         self.after = words("} reap-exit");
         let steps = format!("fork {{ setpgid pid-file:{}", pid_file.display());
         self.launched(&steps)
@@ -157,7 +157,9 @@ impl Runcast {
         command.stderr(self.stderr.unwrap_or_else(Stdio::piped));
         let child = {
             let _shared = FORKS.read().unwrap_or_else(PoisonError::into_inner);
-            command.spawn().unwrap_or_else(|error| panic!("{} cannot be started: {error}", argv[0].display()))
+            command
+                .spawn()
+                .unwrap_or_else(|error| panic!("{} cannot be started: {error}", argv[0].display()))
         };
         // The test's own copies of the descriptors given above go with it.
         drop(command);
@@ -170,9 +172,20 @@ impl Runcast {
     }
 }
 
-/// Writes an executable file, or copies one where `from` is a path to it.
+/// Writes an executable file.
 pub(crate) fn script(path: &Path, content: &[u8]) {
     let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
     fs::write(path, content).expect("a file can be written in the test's own folder");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file of one's own can be made executable");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .expect("a file of one's own can be made executable");
+}
+
+/// runcast and the puppet where every user may execute them, in this folder.
+pub(crate) fn copies_for_everyone(folder: &Path) -> [PathBuf; 2] {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("the folder is ours");
+    [("runcast", RUNCAST), ("puppet", PUPPET)].map(|(name, original)| {
+        let copy = folder.join(name);
+        script(&copy, &fs::read(original).expect("it was built"));
+        copy
+    })
 }

@@ -21,9 +21,24 @@ const ALWAYS: [(&str, &[&str]); 5] = [
 ];
 
 const RESULT: &[&str] = &[
-    "op", "exit_code", "signal", "status", "timed_out", "stopped_by", "stdout", "stderr", "stdout_truncated",
-    "stderr_truncated", "stdout_bytes", "stderr_bytes", "stdout_lines", "stderr_lines", "leaked", "limit",
-    "duration", "usage",
+    "op",
+    "exit_code",
+    "signal",
+    "status",
+    "timed_out",
+    "stopped_by",
+    "stdout",
+    "stderr",
+    "stdout_truncated",
+    "stderr_truncated",
+    "stdout_bytes",
+    "stderr_bytes",
+    "stdout_lines",
+    "stderr_lines",
+    "leaked",
+    "limit",
+    "duration",
+    "usage",
 ];
 
 /// The fields that some have too.
@@ -32,19 +47,42 @@ const SOMETIMES: [(&str, &[&str]); 5] = [
     ("chunk", &["partial", "base64", "time", "metadata"]),
     ("exited", &[]),
     ("stop", &[]),
-    ("result", &[
-        "core_dumped", "received", "stdout_base64", "stderr_base64", "stdout_omitted", "stderr_omitted",
-        "undelivered_bytes", "leftover", "record_error", "dropped_bytes", "dropped_chunks", "result", "error",
-    ]),
+    (
+        "result",
+        &[
+            "core_dumped",
+            "received",
+            "stdout_base64",
+            "stderr_base64",
+            "stdout_omitted",
+            "stderr_omitted",
+            "undelivered_bytes",
+            "leftover",
+            "record_error",
+            "dropped_bytes",
+            "dropped_chunks",
+            "result",
+            "error",
+        ],
+    ),
 ];
 
 impl Event {
     /// The events in what runcast wrote: whole lines, an object each.
     #[track_caller]
     pub(super) fn lines(bytes: &[u8]) -> Vec<Self> {
-        assert!(bytes.is_empty() || bytes.ends_with(b"\n"), "the last line is unfinished: {}", bytes.escape_ascii());
+        assert!(
+            bytes.is_empty() || bytes.ends_with(b"\n"),
+            "the last line is unfinished: {}",
+            bytes.escape_ascii()
+        );
         let lines = bytes.split_inclusive(|&byte| byte == b'\n');
-        lines.map(|line| serde_json::from_slice(line).unwrap_or_else(|error| panic!("{error}: {}", line.escape_ascii()))).collect()
+        lines
+            .map(|line| {
+                serde_json::from_slice(line)
+                    .unwrap_or_else(|error| panic!("{error}: {}", line.escape_ascii()))
+            })
+            .collect()
     }
 
     /// A field that is text.
@@ -138,7 +176,8 @@ pub(super) fn check(events: &[Event], code: Option<i32>) {
             seq += 1;
             assert_eq!(event.number("seq"), seq, "a gap: {event}");
             let kind = ["stdout", "stderr"].iter().position(|kind| event["kind"] == **kind);
-            shown[kind.unwrap_or_else(|| panic!("no such kind: {event}"))] += event.bytes().len() as u64;
+            shown[kind.unwrap_or_else(|| panic!("no such kind: {event}"))] +=
+                event.bytes().len() as u64;
         }
         if let Some(t) = event["t"].as_f64() {
             assert!(t >= last_t, "time went back from {last_t}: {event}");
@@ -146,7 +185,11 @@ pub(super) fn check(events: &[Event], code: Option<i32>) {
         }
     }
     if seq > 0 && result["undelivered_bytes"].is_null() && result["error"].is_null() {
-        assert_eq!(shown, ["stdout_bytes", "stderr_bytes"].map(|name| result.number(name)), "chunks and counts differ");
+        assert_eq!(
+            shown,
+            ["stdout_bytes", "stderr_bytes"].map(|name| result.number(name)),
+            "chunks and counts differ"
+        );
     }
 }
 
@@ -157,7 +200,8 @@ fn check_fields(event: &Event) {
         found.unwrap_or_else(|| panic!("no such event: {event}")).1
     };
     let (always, sometimes) = (of(ALWAYS), of(SOMETIMES));
-    let (extra, basic): (Vec<&str>, Vec<&str>) = event.names().into_iter().partition(|name| sometimes.contains(name));
+    let (extra, basic): (Vec<&str>, Vec<&str>) =
+        event.names().into_iter().partition(|name| sometimes.contains(name));
     assert_eq!(basic, always, "{event}");
     let places = extra.iter().map(|name| sometimes.iter().position(|known| known == name));
     assert!(op == "result" || places.is_sorted(), "{event}");
@@ -167,10 +211,12 @@ fn check_fields(event: &Event) {
 #[track_caller]
 pub(crate) fn check_result(result: &Event) {
     check_fields(result);
-    let timed_out = ["timeout", "idle_timeout"].iter().any(|reason| result["stopped_by"] == *reason);
+    let timed_out =
+        ["timeout", "idle_timeout"].iter().any(|reason| result["stopped_by"] == *reason);
     assert_eq!(result["timed_out"], timed_out, "{result}");
     assert!(!timed_out || result["status"] == 124 || !result["error"].is_null(), "{result}");
-    let ends = [&result["exit_code"], &result["signal"]].iter().filter(|end| !end.is_null()).count();
+    let ends =
+        [&result["exit_code"], &result["signal"]].iter().filter(|end| !end.is_null()).count();
     assert!(ends == 1 || ends == 0 && !result["error"].is_null(), "how did it end? {result}");
     assert!(result["signal"].is_null() || result.text("signal").starts_with("SIG"), "{result}");
     for kind in ["stdout", "stderr"] {

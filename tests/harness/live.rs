@@ -1,12 +1,11 @@
 //! A run that goes on: read it line by line, signal it, stall it, leave it, wait for its end.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{FcntlArg, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -64,13 +63,29 @@ impl Live {
     }
 
     fn line_of(&mut self, stream: usize) -> String {
-        self.read_until(stream, |rest| rest.iter().position(|&byte| byte == b'\n').map(|end| end + 1)).trim_end_matches('\n').to_owned()
+        self.read_until(stream, |rest| {
+            rest.iter().position(|&byte| byte == b'\n').map(|end| end + 1)
+        })
+        .trim_end_matches('\n')
+        .to_owned()
     }
 
     /// Standard output up to and with this text.
     pub(crate) fn until(&mut self, text: &str) -> String {
         let text = text.as_bytes();
-        self.read_until(0, |rest| rest.windows(text.len()).position(|part| part == text).map(|at| at + text.len()))
+        self.read_until(0, |rest| {
+            rest.windows(text.len()).position(|part| part == text).map(|at| at + text.len())
+        })
+    }
+
+    /// Waits for a line of output with this text, be it a chunk or the line itself.
+    pub(crate) fn shows(&mut self, text: &str) {
+        loop {
+            let line = self.line();
+            if line.contains(text) && !line.starts_with("{\"op\":\"started\"") {
+                return;
+            }
+        }
     }
 
     /// The next event.
@@ -106,11 +121,22 @@ impl Live {
     /// Reads what is there, or waits a moment for it.
     fn read_some(&mut self, limit: Instant) {
         assert!(Instant::now() < limit, "hung: {}", self.describe());
-        let mut waits: Vec<PollFd<'_>> = self.streams.iter().filter_map(|stream| stream.pipe.as_ref()).map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)).collect();
+        let mut waits: Vec<PollFd<'_>> = self
+            .streams
+            .iter()
+            .filter_map(|stream| stream.pipe.as_ref())
+            .map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN))
+            .collect();
         poll(&mut waits, PollTimeout::from(50_u8)).expect("pipes can be waited for");
-        let ready: Vec<i32> = waits.iter().filter(|wait| wait.any() == Some(true)).map(|wait| wait.as_fd().as_raw_fd()).collect();
+        let ready: Vec<i32> = waits
+            .iter()
+            .filter(|wait| wait.any() == Some(true))
+            .map(|wait| wait.as_fd().as_raw_fd())
+            .collect();
         for Stream { pipe, got, .. } in &mut self.streams {
-            let Some(open) = pipe.as_ref().filter(|open| ready.contains(&open.as_raw_fd())) else { continue };
+            let Some(open) = pipe.as_ref().filter(|open| ready.contains(&open.as_raw_fd())) else {
+                continue;
+            };
             let mut buffer = vec![0; 256 << 10];
             match nix::unistd::read(open, &mut buffer) {
                 Ok(0) => *pipe = None,
@@ -170,7 +196,9 @@ impl Live {
 
     fn describe(&mut self) -> String {
         let states = self.processes().into_iter().map(|pid| (pid, state(pid))).collect::<Vec<_>>();
-        let shown = |stream: &Stream| stream.got[stream.got.len().saturating_sub(1000)..].escape_ascii().to_string();
+        let shown = |stream: &Stream| {
+            stream.got[stream.got.len().saturating_sub(1000)..].escape_ascii().to_string()
+        };
         let [stdout, stderr] = self.streams.each_ref().map(shown);
         format!("ended {:?}, living {states:?}\nstdout …{stdout}\nstderr …{stderr}", self.ended())
     }

@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use builder::{Runcast, ndjson, runcast, script};
+pub(crate) use builder::{Runcast, copies_for_everyone, ndjson, runcast, script};
 pub(crate) use event::{Event, check_result};
 pub(crate) use live::Live;
 pub(crate) use process::{Mark, alive, children, peak_rss_bytes, state};
@@ -25,6 +25,9 @@ pub(crate) use tool::{root, skip, strace, tool};
 /// The longest wait for a fact. Too small and a busy machine fails good tests; too big and a hang takes long
 /// to be seen.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// How long each of the puppet's `lines` is.
+pub(crate) const LINE_BYTES: usize = "0000000 some text on the line\n".len();
 
 /// The program that plays the children.
 pub(crate) const PUPPET: &str = env!("CARGO_BIN_EXE_puppet");
@@ -56,7 +59,10 @@ pub(crate) fn let_pass(milliseconds: u64) {
 
 /// A folder of the test's own, removed with it.
 pub(crate) fn scratch() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("runcast-test-").tempdir().expect("a temporary folder can be made")
+    tempfile::Builder::new()
+        .prefix("runcast-test-")
+        .tempdir()
+        .expect("a temporary folder can be made")
 }
 
 /// Bytes as the puppet's TEXT.

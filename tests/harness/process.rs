@@ -93,7 +93,8 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
 /// The most memory that it ever had resident.
 pub(crate) fn peak_rss_bytes(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a process has a peak");
+    let line =
+        status.lines().find(|line| line.starts_with("VmHWM:")).expect("a process has a peak");
     let kib = line.split_ascii_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
     kib.expect("the peak is a number") * 1024
 }

@@ -77,7 +77,7 @@ impl Ran {
     /// The contents of a stream's chunks, which all end a line or the stream.
     #[track_caller]
     pub(crate) fn contents(&self, kind: &str) -> Vec<&str> {
-        let whole = |(content, partial)| {
+        let whole = |(content, partial): (_, bool)| {
             assert!(!partial, "{content:?} is partial");
             content
         };
@@ -87,7 +87,11 @@ impl Ran {
     /// A stream byte for byte, as its chunks carry it.
     #[track_caller]
     pub(crate) fn bytes(&self, kind: &str) -> Vec<u8> {
-        self.of("chunk").into_iter().filter(|chunk| chunk["kind"] == kind).flat_map(Event::bytes).collect()
+        self.of("chunk")
+            .into_iter()
+            .filter(|chunk| chunk["kind"] == kind)
+            .flat_map(Event::bytes)
+            .collect()
     }
 
     /// Checks that runcast failed before the command started, with one clear line that names something.
@@ -103,6 +107,8 @@ impl Ran {
     pub(crate) fn failed(&self, code: i32, error: &str, named: &str) {
         assert_eq!(self.code(), Some(code), "{self}");
         assert_eq!(self.result()["error"]["code"], error, "{self}");
+        let message = self.result()["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!(self.err(), format!("runcast: {message}\n"), "{self}");
         self.said_one_line(named);
     }
 
@@ -110,7 +116,10 @@ impl Ran {
     #[track_caller]
     pub(crate) fn said_one_line(&self, named: &str) {
         let err = self.err();
-        assert!(err.starts_with("runcast: ") && err.ends_with('\n') && err.contains(named), "{self}");
+        assert!(
+            err.starts_with("runcast: ") && err.ends_with('\n') && err.contains(named),
+            "{self}"
+        );
         assert!(err.lines().count() == 1 && !err.contains("panicked"), "{self}");
     }
 
@@ -122,14 +131,16 @@ impl Ran {
     /// Itself, if nothing of the run lives.
     #[track_caller]
     pub(crate) fn left_nothing(self) -> Self {
-        assert_eq!(self.left(), [], "{self}");
+        let left = self.left();
+        assert!(left.is_empty(), "{left:?} live on: {self}");
         self
     }
 }
 
 impl fmt::Display for Ran {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = |bytes: &[u8]| bytes[bytes.len().saturating_sub(2000)..].escape_ascii().to_string();
+        let end =
+            |bytes: &[u8]| bytes[bytes.len().saturating_sub(2000)..].escape_ascii().to_string();
         write!(f, "{}\nstdout {}\nstderr {}", self.status, end(&self.stdout), end(&self.stderr))
     }
 }

@@ -21,7 +21,11 @@ pub(crate) fn strace() -> Option<PathBuf> {
     let strace = tool("strace")?;
     let mut trial = Command::new(&strace);
     trial.args(["-f", "-b", "execve", "-e", "inject=read:error=EIO:when=9999", "true"]);
-    let may = trial.stdin(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let may = trial
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
     if !may {
         skip("strace may not trace here, or cannot inject faults");
     }

@@ -1,0 +1,175 @@
+//! Who reads the output: one that goes away, one that stalls, one that is slow.
+
+use std::fs;
+
+use crate::harness::{
+    alive, children, let_pass, ndjson, peak_rss_bytes, result_in, runcast, scratch, wait_until,
+};
+
+#[test]
+fn one_that_goes_away_stops_the_run_without_a_word() {
+    let folder = scratch();
+    let result = folder.path().join("result");
+    for format in ["text", "ndjson"] {
+        let run = runcast(&format!("-f {format} -k 0.3 --result")).arg(&result);
+        let mut live = run.puppet("fork { setsid ignore:TERM flood:stdout } flood:stdout").start();
+        live.shows("y");
+        live.close_stdout();
+        let ran = live.finish().exited(141).left_nothing();
+        assert_eq!(ran.err(), "", "{format}");
+        let result = result_in(&result);
+        assert_eq!(
+            (result.text("stopped_by"), &result["status"]),
+            ("disconnect", &141.into()),
+            "{format}"
+        );
+    }
+}
+
+#[test]
+fn it_is_missed_while_the_command_is_silent() {
+    for format in ["text", "ndjson"] {
+        let mut live = runcast(&format!("-f {format}")).puppet("say:up sleep").start();
+        live.shows("up");
+        live.close_stdout();
+        assert_eq!(live.finish().exited(141).left_nothing().err(), "", "{format}");
+    }
+}
+
+#[test]
+fn one_that_was_never_there_stops_the_run() {
+    for steps in ["sleep", "flood:stdout"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe can be had");
+        drop(reader);
+        runcast("").puppet(steps).stdout(writer).run().exited(141).left_nothing();
+    }
+}
+
+#[test]
+fn the_one_of_standard_error_counts_as_much_in_text() {
+    let mut live = runcast("").puppet("flood:stderr").start();
+    live.error_line();
+    live.close_stderr();
+    assert_eq!(live.finish().exited(141).left_nothing().out(), "");
+    let mut live = runcast("").puppet("err:up sleep").start();
+    live.error_line();
+    live.close_stderr();
+    live.finish().exited(141).left_nothing();
+}
+
+#[test]
+fn with_both_gone_the_run_ends_all_the_same() {
+    let mut live = runcast("-k 0.3")
+        .puppet("fork { ignore:TERM flood:stderr } ignore:TERM flood:stdout")
+        .start();
+    live.shows("y");
+    live.close_stdout();
+    live.close_stderr();
+    live.finish().exited(141).left_nothing();
+}
+
+#[test]
+fn standard_error_does_not_matter_where_the_output_goes_elsewhere() {
+    let folder = scratch();
+    let go = folder.path().join("go");
+    let mut live =
+        ndjson("").puppet(&format!("say:up wait-file:{} err:end exit:3", go.display())).start();
+    live.shows("up");
+    live.close_stderr();
+    let_pass(100);
+    fs::write(&go, "").expect("the scratch folder is ours");
+    assert_eq!(live.finish().exited(3).contents("stderr"), ["end\n"]);
+}
+
+#[test]
+fn the_run_goes_on_without_it_where_that_was_asked_for() {
+    let folder = scratch();
+    let result = folder.path().join("result");
+    for format in ["text", "ndjson"] {
+        let run = runcast(&format!("-f {format} --on-disconnect continue --result")).arg(&result);
+        let mut live = run.puppet("lines:stdout:100000 err:end exit:3").start();
+        live.shows("0000000");
+        live.close_stdout();
+        live.close_stderr();
+        live.finish().exited(3);
+        let result = result_in(&result);
+        assert_eq!((&result["exit_code"], result.text("stderr")), (&3.into(), "end\n"), "{format}");
+        assert_eq!(
+            (result.number("stdout_lines"), result["stopped_by"].is_null()),
+            (100_000, true),
+            "{format}"
+        );
+    }
+}
+
+#[test]
+fn the_other_stream_is_still_shown_where_the_run_goes_on() {
+    let mut live = runcast("--on-disconnect continue")
+        .puppet("say:up lines:stdout:20000 err:end exit:3")
+        .start();
+    live.shows("up");
+    live.close_stdout();
+    assert_eq!(live.finish().exited(3).err(), "end\n");
+}
+
+#[test]
+fn one_that_goes_away_at_the_very_end_is_no_success_that_was_not_seen() {
+    for _ in 0..10 {
+        let mut live = ndjson("").puppet("say:up say:end").start();
+        live.shows("up");
+        live.close_stdout();
+        let ran = live.finish();
+        // Either all of it was in the pipe before, or the loss was seen.
+        assert!(matches!(ran.code(), Some(0 | 141)), "{ran}");
+    }
+}
+
+#[test]
+fn a_slow_one_holds_the_command_back_and_loses_nothing() {
+    let live =
+        ndjson("--partial-after never --max-output 1K").puppet("lines:stdout:200000").start();
+    wait_until("the command", || !children(live.pid()).is_empty());
+    let_pass(700);
+    let peak = peak_rss_bytes(live.pid());
+    assert!(peak < 40 << 20, "{peak} bytes");
+    assert!(!children(live.pid()).is_empty(), "the command waits, as on any pipe");
+    let ran = live.finish().exited(0);
+    assert_eq!(ran.contents("stdout").len(), 200_000);
+}
+
+#[test]
+fn one_stream_that_nobody_reads_does_not_hold_up_the_end_of_a_stopped_run() {
+    let folder = scratch();
+    let result = folder.path().join("result");
+    let (_unread, writer) = std::io::pipe().expect("a pipe can be had");
+    let run = runcast("-t 0.4 -k 0.3 --result")
+        .arg(&result)
+        .puppet("fork { flood:stderr } lines:stdout:100 sleep")
+        .stderr(writer);
+    let ran = run.run().exited(124).left_nothing();
+    assert_eq!(ran.out().lines().count(), 100, "the other stream is whole");
+    assert!(result_in(&result)["undelivered_bytes"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_term_ends_a_run_that_nobody_reads() {
+    for format in ["text", "ndjson"] {
+        let mut live =
+            runcast(&format!("-f {format} -k 0.3")).puppet("ignore:TERM flood:stdout").start();
+        wait_until("the command", || !children(live.pid()).is_empty());
+        let command = children(live.pid());
+        let_pass(200);
+        live.signal(nix::sys::signal::Signal::SIGTERM);
+        assert_eq!(live.ends_unread().code(), Some(137), "{format}");
+        assert!(!command.into_iter().any(alive), "{format}");
+    }
+}
+
+#[test]
+fn a_command_that_ended_0_unseen_after_a_term_is_no_success() {
+    let mut live = runcast("-k 0.3").puppet("trap:TERM:0 flood:stderr").start();
+    wait_until("the command", || !children(live.pid()).is_empty());
+    let_pass(300);
+    live.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_ne!(live.ends_unread().code(), Some(0));
+}

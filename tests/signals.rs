@@ -1,0 +1,430 @@
+//! Signals: what runcast receives goes on to the command, and the command starts without a trace of ours.
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{
+    Live, alive, children, let_pass, ndjson, root, runcast, scratch, skip, state, tool, wait_until,
+};
+
+const FORWARDED: [Signal; 9] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGWINCH,
+    Signal::SIGCONT,
+    Signal::SIGTERM,
+];
+
+fn name(signal: Signal) -> &'static str {
+    &signal.as_str()[3..]
+}
+
+fn traps() -> String {
+    FORWARDED.map(|signal| format!("trap:{} ", name(signal))).concat()
+}
+
+/// The pid that a `started` event tells.
+fn started(live: &mut Live) -> i32 {
+    let pid = live.event_of("started")["pid"].as_i64();
+    pid.and_then(|pid| i32::try_from(pid).ok()).expect("started tells the command's pid")
+}
+
+#[test]
+fn received_signals_go_on_to_the_command() {
+    let mut live = runcast("-k 30").puppet(&format!("{} say:ready sleep", traps())).start();
+    assert_eq!(live.line(), "ready");
+    for signal in FORWARDED {
+        live.signal(signal);
+        assert_eq!(live.line(), name(signal));
+    }
+}
+
+#[test]
+fn they_go_to_the_commands_group_and_not_beyond() {
+    let steps =
+        format!("{} fork {{ setsid say:away sleep }} fork {{ say:child sleep }} sleep", traps());
+    let mut live = runcast("").puppet(&steps).start();
+    let mut ready = [live.line(), live.line()];
+    ready.sort();
+    assert_eq!(ready, ["away", "child"]);
+    live.signal(Signal::SIGUSR1);
+    assert_eq!([live.line(), live.line()], ["USR1", "USR1"]);
+    live.signal(Signal::SIGUSR2);
+    assert_eq!(
+        [live.line(), live.line()],
+        ["USR2", "USR2"],
+        "a third USR1 went to the one in another session"
+    );
+}
+
+#[test]
+fn many_signals_at_once_are_survived() {
+    let mut live =
+        ndjson("").puppet(&format!("{} say:ready wait-file:/no/such/file", traps())).start();
+    live.shows("ready");
+    for _ in 0..500 {
+        live.signal(Signal::SIGUSR1);
+        live.signal(Signal::SIGWINCH);
+    }
+    live.signal(Signal::SIGUSR2);
+    live.shows("USR2");
+    live.signal(Signal::SIGKILL);
+}
+
+#[test]
+fn a_term_ends_the_run_and_the_result_says_why() {
+    let mut live = ndjson("").puppet("fork { setsid sleep } say:up sleep").start();
+    live.shows("up");
+    live.signal(Signal::SIGTERM);
+    let ran = live.finish().exited(143).left_nothing();
+    let result = ran.result();
+    assert_eq!((result.text("stopped_by"), result.text("received")), ("signal", "SIGTERM"));
+    assert_eq!(result.text("signal"), "SIGTERM");
+}
+
+#[test]
+fn a_command_that_handles_the_term_ends_with_its_own_status() {
+    for code in [0, 5] {
+        let mut live = ndjson("").puppet(&format!("trap:TERM:{code} say:up sleep")).start();
+        live.shows("up");
+        live.signal(Signal::SIGTERM);
+        let ran = live.finish().exited(code);
+        assert_eq!(
+            (ran.result().text("stopped_by"), ran.result().text("received")),
+            ("signal", "SIGTERM")
+        );
+    }
+}
+
+#[test]
+fn a_term_that_is_ignored_is_followed_by_kill() {
+    let mut live =
+        ndjson("-k 0.3").puppet("ignore:TERM fork { setsid sleep } say:up sleep").start();
+    live.shows("up");
+    live.signal(Signal::SIGTERM);
+    let ran = live.finish().exited(137).left_nothing();
+    assert_eq!(
+        (ran.result().text("stopped_by"), ran.result().text("received")),
+        ("signal", "SIGTERM")
+    );
+    let stops = ran.of("stop");
+    let last = stops.last().expect("the kill is told");
+    assert_eq!((last.text("reason"), last.text("signal")), ("signal", "SIGKILL"));
+}
+
+#[test]
+fn text_has_no_word_for_a_signal_that_was_received() {
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
+        let mut live = runcast("-k 0.3").puppet("say:up sleep").start();
+        live.shows("up");
+        live.signal(signal);
+        assert_eq!(live.finish().exited(code).err(), "");
+    }
+}
+
+#[test]
+fn a_term_leaves_more_time_than_a_stop_of_runcasts_own() {
+    let mut live = runcast("").puppet("ignore:TERM say:up sleep").start();
+    live.shows("up");
+    let command = children(live.pid());
+    live.signal(Signal::SIGTERM);
+    let_pass(2500);
+    assert!(command.iter().all(|&pid| alive(pid)), "the 2 s are not for this stop");
+}
+
+#[test]
+fn a_term_ends_the_waiting_for_survivors() {
+    for options in ["--drain 20", "--leftover wait"] {
+        let steps = "fork { setsid ignore:TERM say:up sleep } sleep:100 exit:3";
+        let mut live = ndjson(options).arg("-k").arg("0.3").puppet(steps).start();
+        live.event_of("exited");
+        live.signal(Signal::SIGTERM);
+        let ran = live.finish().exited(3).left_nothing();
+        assert_eq!(ran.result()["exit_code"], 3, "{options}");
+    }
+}
+
+#[test]
+fn a_second_term_is_forwarded_and_moves_nothing() {
+    let mut live = ndjson("-k 1").puppet("trap:TERM say:up sleep").start();
+    live.shows("up");
+    for _ in 0..3 {
+        live.signal(Signal::SIGTERM);
+        live.shows("TERM\\n");
+    }
+    let ran = live.finish().exited(137).left_nothing();
+    assert_eq!(ran.contents("stdout"), ["up\n", "TERM\n", "TERM\n", "TERM\n"]);
+}
+
+#[test]
+fn an_int_a_quit_or_a_hup_that_ends_the_command_is_named() {
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGQUIT, 131), (Signal::SIGHUP, 129)] {
+        let mut live = ndjson("-r core=0").puppet("say:up sleep").start();
+        live.shows("up");
+        live.signal(signal);
+        let ran = live.finish().exited(code);
+        let result = ran.result();
+        assert_eq!(
+            (result.text("stopped_by"), result.text("received")),
+            ("signal", signal.as_str())
+        );
+    }
+}
+
+#[test]
+fn an_int_that_the_command_handles_stops_nothing() {
+    let folder = scratch();
+    let go = folder.path().join("go");
+    let mut live = ndjson("")
+        .puppet(&format!("trap:INT trap:HUP say:up wait-file:{} exit:3", go.display()))
+        .start();
+    live.shows("up");
+    for signal in [Signal::SIGINT, Signal::SIGHUP] {
+        live.signal(signal);
+        live.shows(name(signal));
+    }
+    std::fs::write(&go, "").expect("the scratch folder is ours");
+    let ran = live.finish().exited(3);
+    assert!(ran.result()["stopped_by"].is_null() && ran.result()["received"].is_null(), "{ran}");
+}
+
+#[test]
+fn map_signal_changes_what_is_forwarded() {
+    let options = "--map-signal USR1=USR2 --map-signal sigint=none --map-signal 1=QUIT";
+    let mut live = runcast(options).puppet(&format!("{} say:ready sleep", traps())).start();
+    assert_eq!(live.line(), "ready");
+    live.signal(Signal::SIGINT);
+    for (sent, seen) in
+        [(Signal::SIGUSR1, "USR2"), (Signal::SIGHUP, "QUIT"), (Signal::SIGUSR2, "USR2")]
+    {
+        live.signal(sent);
+        assert_eq!(live.line(), seen);
+    }
+}
+
+#[test]
+fn a_mapped_term_still_begins_a_stop() {
+    let mut live =
+        ndjson("--map-signal TERM=INT -k 0.3").puppet("trap:TERM trap:INT say:up sleep").start();
+    live.shows("up");
+    live.signal(Signal::SIGTERM);
+    let ran = live.finish().exited(137).left_nothing();
+    assert_eq!(ran.contents("stdout"), ["up\n", "INT\n"]);
+    assert_eq!(ran.result().text("received"), "SIGTERM");
+}
+
+#[test]
+fn map_signal_that_makes_no_sense_is_a_usage_error() {
+    for text in [
+        "",
+        "USR1",
+        "USR1=",
+        "=USR1",
+        "NOSIG=USR1",
+        "USR1=NOSIG",
+        "KILL=TERM",
+        "STOP=TERM",
+        "none=USR1",
+    ] {
+        let ran = runcast("--map-signal").arg(text).puppet("say:started").run();
+        assert_eq!((ran.code(), ran.out()), (Some(125), String::new()), "{text}: {ran}");
+        assert!(ran.err().contains("map-signal"), "{text}: {ran}");
+    }
+}
+
+#[test]
+fn the_kill_of_runcast_kills_the_command() {
+    let mut live = runcast("").puppet("ignore:TERM ignore:HUP say:up sleep").start();
+    assert_eq!(live.line(), "up");
+    let command = children(live.pid());
+    assert!(!command.is_empty());
+    live.signal(Signal::SIGKILL);
+    wait_until("the end of the command", || !command.iter().any(|&pid| alive(pid)));
+}
+
+#[test]
+fn the_command_starts_clean() {
+    let report = "report:mask report:ignored report:session report:terminal report:descriptors";
+    // What the test runner's own start would leave in place: its descriptors, and two ignored signals.
+    let launched = "close-above:2 default:32 default:33 ";
+    let clean = "none\nnone\nleader leader\nnone\n0 1 2\n";
+    assert_eq!(runcast("").puppet(report).launched(launched).run().out(), clean);
+    assert_eq!(
+        ndjson("").puppet(report).launched(launched).run().contents("stdout").concat(),
+        clean
+    );
+    let all_blocked: String =
+        (1..32).filter(|n| ![9, 19].contains(n)).map(|n| format!("block:{n} ")).collect();
+    assert_eq!(
+        runcast("").puppet(report).launched(&(launched.to_owned() + &all_blocked)).run().out(),
+        clean
+    );
+}
+
+#[test]
+fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
+    let run = runcast("")
+        .puppet("report:ignored")
+        .launched("default:32 default:33 ignore:HUP ignore:PIPE ignore:USR1 ignore:XFSZ");
+    assert_eq!(run.run().out(), "HUP USR1 PIPE XFSZ\n");
+}
+
+#[test]
+fn one_that_was_ignored_does_nothing_to_the_run() {
+    let folder = scratch();
+    let go = folder.path().join("go");
+    let steps = format!("say:up wait-file:{} exit:3", go.display());
+    let mut live = ndjson("").puppet(&steps).launched("ignore:HUP ignore:INT ignore:TERM").start();
+    live.shows("up");
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
+        live.signal(signal);
+    }
+    let_pass(100);
+    std::fs::write(&go, "").expect("the scratch folder is ours");
+    assert!(live.finish().exited(3).result()["stopped_by"].is_null());
+}
+
+#[test]
+fn an_inherited_ignored_sigchld_hides_no_status() {
+    for options in ["", "--leftover wait", "-t 20"] {
+        runcast(options).puppet("fork { exit:1 } exit:3").launched("ignore:CHLD").run().exited(3);
+        runcast(options)
+            .puppet("fork { exit:4 } reap-exit")
+            .launched("ignore:CHLD block:CHLD")
+            .run()
+            .exited(4);
+    }
+}
+
+#[test]
+fn a_child_inherited_over_exec_is_not_of_the_run() {
+    let folder = scratch();
+    let pid_file = folder.path().join("pid");
+    // One that ends meanwhile, with a status of its own.
+    runcast("-t 20")
+        .puppet("sleep:300 exit:4")
+        .launched("fork { sleep:100 exit:9 }")
+        .run()
+        .exited(4);
+    // One that goes on; it is neither awaited nor stopped.
+    let launched = format!(
+        "fork {{ close:0 close:1 close:2 pid-file:{} sleep }} wait-file:{0}",
+        pid_file.display()
+    );
+    for (options, code) in [("--leftover wait", 3), ("--leftover kill", 3), ("-t 0.3", 124)] {
+        let steps = if code == 3 { "exit:3" } else { "sleep" };
+        let ran = ndjson(options).puppet(steps).launched(&launched).run().exited(code);
+        let pid = std::fs::read_to_string(&pid_file)
+            .expect("it wrote its pid")
+            .parse()
+            .expect("a number");
+        assert!(ran.left().contains(&pid), "{options}: it was killed");
+        std::fs::remove_file(&pid_file).expect("it is there");
+    }
+}
+
+#[test]
+fn tstp_stops_the_run_as_a_shells_job_and_cont_goes_on_with_it() {
+    for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
+        let folder = scratch();
+        let (pid_file, go) = (folder.path().join("pid"), folder.path().join("go"));
+        let run = ndjson("")
+            .puppet(&format!("say:up wait-file:{} exit:3", go.display()))
+            .started_as_a_job(&pid_file);
+        let mut live = run.start();
+        let command = started(&mut live);
+        live.shows("up");
+        let own = std::fs::read_to_string(&pid_file)
+            .expect("the job wrote its pid")
+            .parse()
+            .expect("a number");
+        for _ in 0..2 {
+            kill(Pid::from_raw(own), signal).expect("it is there");
+            wait_until("the stop of runcast", || state(own) == Some('T'));
+            wait_until("the stop of the command", || state(command) == Some('T'));
+            kill(Pid::from_raw(own), Signal::SIGCONT).expect("it is there");
+            wait_until("runcast going on", || state(own) != Some('T'));
+            wait_until("the command going on", || state(command) != Some('T'));
+        }
+        std::fs::write(&go, "").expect("the scratch folder is ours");
+        live.finish().exited(3);
+    }
+}
+
+#[test]
+fn where_nobody_could_continue_it_a_tstp_leaves_nothing_stopped() {
+    let folder = scratch();
+    let go = folder.path().join("go");
+    let steps = format!("say:up wait-file:{} exit:3", go.display());
+    // The leader of a session: its group is orphaned, and the kernel then discards such a stop.
+    let mut live = ndjson("").puppet(&steps).launched("setsid").start();
+    let command = started(&mut live);
+    live.shows("up");
+    live.signal(Signal::SIGTSTP);
+    let_pass(200);
+    wait_until("the command going on", || state(command) != Some('T'));
+    std::fs::write(&go, "").expect("the scratch folder is ours");
+    live.finish().exited(3);
+}
+
+#[test]
+fn a_command_that_handles_tstp_gets_it() {
+    let folder = scratch();
+    let [pid_file, log] = ["pid", "log"].map(|name| folder.path().join(name));
+    // To a file, since runcast shows nothing while it is stopped.
+    let steps = format!("trap:TSTP trap:CONT:3 say:up open:{}:1 sleep", log.display());
+    let mut live = runcast("").puppet(&steps).started_as_a_job(&pid_file).start();
+    assert_eq!(live.line(), "up");
+    wait_until("the log", || log.exists());
+    let own = std::fs::read_to_string(&pid_file)
+        .expect("the job wrote its pid")
+        .parse()
+        .expect("a number");
+    let logged = |text: &str| std::fs::read_to_string(&log).is_ok_and(|log| log == text);
+    kill(Pid::from_raw(own), Signal::SIGTSTP).expect("it is there");
+    wait_until("the command's TSTP", || logged("TSTP\n"));
+    wait_until("the stop of runcast", || state(own) == Some('T'));
+    kill(Pid::from_raw(own), Signal::SIGCONT).expect("it is there");
+    live.finish().exited(3);
+    assert!(logged("TSTP\nCONT\n"));
+}
+
+#[test]
+fn a_command_that_stops_itself_is_waited_for() {
+    let mut live = ndjson("").puppet("say:up raise:STOP exit:3").start();
+    let command = started(&mut live);
+    wait_until("the stop of the command", || state(command) == Some('T'));
+    let_pass(100);
+    assert!(live.ended().is_none());
+    kill(Pid::from_raw(command), Signal::SIGCONT).expect("it is there");
+    live.finish().exited(3);
+}
+
+#[test]
+fn a_pipeline_in_the_command_ends_by_sigpipe() {
+    let Some(bash) = tool("bash") else { return };
+    let ran = runcast("")
+        .command([bash.as_os_str(), "-c".as_ref(), "yes | head -1; echo ${PIPESTATUS[0]}".as_ref()])
+        .run();
+    assert_eq!((ran.out(), ran.err()), ("y\n141\n".to_owned(), String::new()));
+}
+
+#[test]
+fn as_process_1_it_forwards_and_reaps_every_orphan() {
+    let (Some(unshare), Some(())) = (tool("unshare"), root()) else { return };
+    let words =
+        [unshare.as_os_str(), "-pf".as_ref(), "--kill-child".as_ref(), "--mount-proc".as_ref()];
+    let trial = std::process::Command::new(words[0]).args(&words[1..]).arg("true").output();
+    if !trial.is_ok_and(|trial| trial.status.success()) {
+        return skip("no process namespace can be made here");
+    }
+    let steps = "repeat:5 { fork { fork { exit:0 } } } reap say:up report:ppid sleep:300 report:zombies exit:3";
+    let ran = runcast("").puppet(steps).through(words).run().exited(3);
+    assert_eq!(ran.out(), "up\n1\n0\n");
+    let ran = runcast("").puppet("raise:TERM").through(words).run().exited(143);
+    assert_eq!(ran.err(), "");
+}
