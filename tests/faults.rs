@@ -67,12 +67,13 @@ fn when_nothing_can_be_written_any_more_it_still_ends_with_125() {
     let Some(strace) = strace() else { return };
     for format in ["text", "ndjson"] {
         for when in 1..=3 {
-            let run = runcast(&format!("-f {format}"))
-                .puppet("say:a sleep:20 say:b sleep:20 say:c exit:0");
-            let ran =
-                with_faults(&strace, "write,writev", &format!("error=ENOSPC:when={when}+"), run)
-                    .left_nothing();
-            assert_eq!(ran.code(), Some(125), "{format} {when}: {ran}");
+            let steps = "say:a sleep:20 say:b sleep:20 say:c exit:0";
+            let run = runcast(&format!("-f {format}")).puppet(steps);
+            let fault = format!("error=ENOSPC:when={when}+");
+            let ran = with_faults(&strace, "write,writev", &fault, run).left_nothing();
+            // On a busy machine so few writes may do that none of them fails.
+            let is_whole = ran.out() == "a\nb\nc\n" || ran.out().contains("\"op\":\"result\"");
+            assert_eq!(ran.code(), Some(if is_whole { 0 } else { 125 }), "{format} {when}: {ran}");
         }
     }
 }
