@@ -158,6 +158,18 @@ fn a_thread_or_a_process_that_cannot_be_made_is_told() {
 }
 
 #[test]
+fn a_thread_that_cannot_be_made_leaves_nothing_of_a_command_that_was_started() {
+    let Some(strace) = strace() else { return };
+    for when in 1..=6 {
+        let run = ndjson("-t 1 -k 0.3").puppet("fork { setsid fork { sleep } } sleep");
+        let ran = with_faults(&strace, "clone,clone3", &format!("error=EAGAIN:when={when}"), run);
+        assert!(matches!(ran.code(), Some(124 | 125)), "{when}: {ran}");
+        assert_eq!(ran.result()["error"].is_null(), ran.code() == Some(124), "{when}: {ran}");
+        ran.left_nothing();
+    }
+}
+
+#[test]
 fn a_limit_that_the_kernel_refuses_is_told() {
     let Some(strace) = strace() else { return };
     let run = ndjson("-r nofile=64").puppet("say:started");

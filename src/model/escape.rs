@@ -8,11 +8,11 @@ use wide::u8x16;
 /// Bytes looked at together.
 const STEP: usize = 16;
 
-/// Room in the output that one step may take: the bytes themselves and an escape behind them.
-const STEP_ROOM: usize = STEP + 8;
+/// Room that is needed to write one escape: the longest has six bytes and is written as eight.
+const ESCAPE_ROOM: usize = 8;
 
 /// The least output that [`escape_until`] makes any progress in.
-pub const LEAST_ROOM: usize = STEP_ROOM;
+pub const LEAST_ROOM: usize = STEP + ESCAPE_ROOM;
 
 /// How far one call of [`escape_until`] came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,43 +31,61 @@ pub struct Progress {
 #[inline]
 pub fn escape_until(input: &[u8], output: &mut [u8], end: Option<u8>) -> Progress {
     let (mut read, mut written) = (0, 0);
-    while read < input.len() {
-        let Some(room) = output[written..].first_chunk_mut::<STEP_ROOM>() else { break };
-        let rest = &input[read..];
-        let (found, count) = match rest.first_chunk::<STEP>() {
-            Some(bytes) => (copy_step(bytes, room), STEP),
-            None => (copy_step(&padded(rest), room), rest.len()),
-        };
-        if found == 0 {
-            read += count;
-            written += count;
-            continue;
-        }
-        let plain = found.trailing_zeros() as usize;
-        let special = rest[plain];
-        read += plain + 1;
-        written += plain;
+    loop {
+        let (count, stop) = copy_plain(&input[read..], &mut output[written..]);
+        read += count;
+        written += count;
+        let Stop::Special = stop else { break };
+        let special = input[read];
         if Some(special) == end {
-            return Progress { read, written, at_end: true };
+            return Progress { read: read + 1, written, at_end: true };
         }
-        written += put_escape(special, &mut output[written..]);
+        let Some(room) = output[written..].first_chunk_mut() else { break };
+        let (escape, length) = escaped(special);
+        *room = escape;
+        read += 1;
+        written += length;
     }
     Progress { read, written, at_end: false }
 }
 
-/// Copies sixteen bytes as they are and tells which of them cannot stay so.
-#[inline]
-fn copy_step(bytes: &[u8; STEP], room: &mut [u8; STEP_ROOM]) -> u32 {
-    room[..STEP].copy_from_slice(bytes);
-    specials(*bytes)
+/// Why [`copy_plain`] stopped.
+enum Stop {
+    /// The next byte needs an escape.
+    Special,
+    /// The input is used up, or the output has no room for another step.
+    Limit,
 }
 
-/// The last few bytes, with blanks behind them.
-#[cold]
-fn padded(input: &[u8]) -> [u8; STEP] {
+/// Copies bytes that can stand as they are, up to one that cannot. Returns how many; behind them the output
+/// may have been written to.
+#[inline]
+fn copy_plain(input: &[u8], output: &mut [u8]) -> (usize, Stop) {
+    let mut done = 0;
+    let (steps, _) = input.as_chunks::<STEP>();
+    let (rooms, _) = output.as_chunks_mut::<STEP>();
+    for (bytes, room) in steps.iter().zip(rooms) {
+        *room = *bytes;
+        let found = specials(*bytes);
+        if found != 0 {
+            return (done + found.trailing_zeros() as usize, Stop::Special);
+        }
+        done += STEP;
+    }
+    copy_last(&input[done..], &mut output[done..])
+        .map_or((done, Stop::Limit), |(count, stop)| (done + count, stop))
+}
+
+/// What [`copy_plain`] does with fewer bytes than a step takes; `None` where there is no room for a step.
+fn copy_last(input: &[u8], output: &mut [u8]) -> Option<(usize, Stop)> {
+    let room = output.first_chunk_mut::<STEP>()?;
     let mut bytes = [b' '; STEP];
-    bytes[..input.len()].copy_from_slice(input);
-    bytes
+    bytes.get_mut(..input.len())?.copy_from_slice(input);
+    *room = bytes;
+    Some(match specials(bytes) {
+        0 => (input.len(), Stop::Limit),
+        found => (found.trailing_zeros() as usize, Stop::Special),
+    })
 }
 
 /// A bit for each byte that cannot stand in a JSON string as it is: controls, the quote and the backslash.
@@ -78,14 +96,6 @@ fn specials(bytes: [u8; STEP]) -> u32 {
     let quotes = bytes.simd_eq(u8x16::splat(b'"'));
     let backslashes = bytes.simd_eq(u8x16::splat(b'\\'));
     (controls | quotes | backslashes).to_bitmask()
-}
-
-/// Writes one escape and returns its length.
-#[inline]
-fn put_escape(byte: u8, output: &mut [u8]) -> usize {
-    let escape = escaped(byte);
-    output[..8].copy_from_slice(&escape.0);
-    escape.1
 }
 
 /// The escape of a byte that needs one: its bytes, padded, and its length.

@@ -207,12 +207,15 @@ struct Head {
     length: usize,
     /// Where the number's digits end.
     digits_end: usize,
+    /// The last three of them, or with a small number what stands before it.
+    last_digits: [u8; 3],
 }
 
 impl Head {
     fn new() -> Self {
         let (stream, at, bytes) = (Stream::Stdout, Duration::ZERO, [0; HEAD_BYTES]);
-        let mut head = Self { stream, at, seq: 1, bytes, length: 0, digits_end: 0 };
+        let mut head =
+            Self { stream, at, seq: 1, bytes, length: 0, digits_end: 0, last_digits: [0; 3] };
         head.make();
         head
     }
@@ -232,6 +235,7 @@ impl Head {
         });
         self.add(itoa::Buffer::new().format(self.seq).as_bytes());
         self.digits_end = self.length;
+        self.last_digits.copy_from_slice(&self.bytes[self.length - 3..self.length]);
         self.add(b",\"t\":");
         self.add(itoa::Buffer::new().format(self.at.as_secs()).as_bytes());
         // The seventh digit is there only to keep the zeros behind it.
@@ -257,18 +261,30 @@ impl Head {
             room.copy_from_slice(&self.bytes);
         }
         let length = self.length;
-        if self.seq >= 1000 {
-            let last = (self.seq % 1000) as u32;
-            let digit = |value: u32| b'0' + (value % 10) as u8;
-            let digits = [digit(last / 100), digit(last / 10), digit(last)];
-            room[self.digits_end - 3..self.digits_end].copy_from_slice(&digits);
-        }
+        room[self.digits_end - 3..self.digits_end].copy_from_slice(&self.last_digits);
         self.seq += 1;
-        if self.seq < 1000 || self.seq.is_multiple_of(1000) {
+        if !count_up(&mut self.last_digits) {
             self.make();
         }
         length
     }
+}
+
+/// Adds one to the digits that a number ends with. Returns whether it is as long as before.
+#[inline]
+fn count_up(last_digits: &mut [u8; 3]) -> bool {
+    for digit in last_digits.iter_mut().rev() {
+        match *digit {
+            b'0'..=b'8' => {
+                *digit += 1;
+                return true;
+            }
+            b'9' => *digit = b'0',
+            // A number of fewer digits begins here.
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// What stands behind a chunk's content, its own line's end included.

@@ -1,5 +1,5 @@
-//! Programs and rights that a machine may lack. A test that needs one says why it is skipped, and fails
-//! instead where `RUNCAST_REQUIRE_TOOLS=1` says that everything is there.
+//! Programs and rights that a machine may lack. A test that needs one says why it is skipped; where
+//! `RUNCAST_REQUIRE_TOOLS=1` says that all programs are there, a missing one fails it instead.
 
 use std::env;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ pub(crate) fn tool(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
     if found.is_none() {
-        skip(&format!("{name} is not installed"));
+        missing(&format!("{name} is not installed"));
     }
     found
 }
@@ -27,7 +27,7 @@ pub(crate) fn strace() -> Option<PathBuf> {
         .status()
         .is_ok_and(|status| status.success());
     if !may {
-        skip("strace may not trace here, or cannot inject faults");
+        missing("strace may not trace here, or cannot inject faults");
     }
     may.then_some(strace)
 }
@@ -41,9 +41,14 @@ pub(crate) fn root() -> Option<()> {
     is_root.then_some(())
 }
 
+/// A program is missing: why a test ends early, or fails where everything has to be there.
+fn missing(reason: &str) {
+    assert_ne!(env::var("RUNCAST_REQUIRE_TOOLS").as_deref(), Ok("1"), "{reason}");
+    skip(reason);
+}
+
 /// Says why a test ends early.
 pub(crate) fn skip(reason: &str) {
-    assert_ne!(env::var("RUNCAST_REQUIRE_TOOLS").as_deref(), Ok("1"), "{reason}");
     // Past the test runner's capture, which would swallow it; if nobody can read it, so be it.
     let _ = writeln!(io::stderr(), "SKIP: {reason}");
 }
