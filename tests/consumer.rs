@@ -142,10 +142,8 @@ fn one_stream_that_nobody_reads_does_not_hold_up_the_end_of_a_stopped_run() {
     let folder = scratch();
     let result = folder.path().join("result");
     let (_unread, writer) = std::io::pipe().expect("a pipe can be had");
-    let run = runcast("-t 0.4 -k 0.3 --result")
-        .arg(&result)
-        .puppet("fork { flood:stderr } lines:stdout:100 sleep")
-        .stderr(writer);
+    let run = runcast("-t 0.5 -k 0.3 --result").arg(&result);
+    let run = run.puppet("lines:stdout:100 sleep:200 flood:stderr").stderr(writer);
     let ran = run.run().exited(124).left_nothing();
     assert_eq!(ran.out().lines().count(), 100, "the other stream is whole");
     assert!(result_in(&result)["undelivered_bytes"].as_u64() > Some(0));

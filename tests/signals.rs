@@ -376,21 +376,20 @@ fn a_command_that_handles_tstp_gets_it() {
     let folder = scratch();
     let [pid_file, log] = ["pid", "log"].map(|name| folder.path().join(name));
     // To a file, since runcast shows nothing while it is stopped.
-    let steps = format!("trap:TSTP trap:CONT:3 say:up open:{}:1 sleep", log.display());
-    let mut live = runcast("").puppet(&steps).started_as_a_job(&pid_file).start();
-    assert_eq!(live.line(), "up");
-    wait_until("the log", || log.exists());
+    let steps = format!("trap:TSTP trap:CONT:3 open:{}:1 say:up sleep", log.display());
+    let live = runcast("").puppet(&steps).started_as_a_job(&pid_file).start();
+    let logged = |text: &str| std::fs::read_to_string(&log).is_ok_and(|log| log == text);
+    wait_until("the command", || logged("up\n"));
     let own = std::fs::read_to_string(&pid_file)
         .expect("the job wrote its pid")
         .parse()
         .expect("a number");
-    let logged = |text: &str| std::fs::read_to_string(&log).is_ok_and(|log| log == text);
     kill(Pid::from_raw(own), Signal::SIGTSTP).expect("it is there");
-    wait_until("the command's TSTP", || logged("TSTP\n"));
+    wait_until("the command's TSTP", || logged("up\nTSTP\n"));
     wait_until("the stop of runcast", || state(own) == Some('T'));
     kill(Pid::from_raw(own), Signal::SIGCONT).expect("it is there");
     live.finish().exited(3);
-    assert!(logged("TSTP\nCONT\n"));
+    assert!(logged("up\nTSTP\nCONT\n"));
 }
 
 #[test]

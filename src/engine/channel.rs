@@ -90,9 +90,14 @@ pub(super) struct ToPump {
 
 impl ToPump {
     pub(super) fn send(&self, message: Message) {
+        self.leave(message);
+        self.pump.unpark();
+    }
+
+    /// Sends what the pump need not know before it wakes for something else.
+    pub(super) fn leave(&self, message: Message) {
         // The pump is gone only when the process ends.
         let _ = self.sender.send(message);
-        self.pump.unpark();
     }
 }
 
@@ -237,10 +242,26 @@ pub(super) fn to_supervisor() -> Result<(ToSupervisor, Notices), Errno> {
 
 impl ToSupervisor {
     pub(super) fn send(&self, notice: Notice) {
-        // The supervisor is gone only when the process ends.
-        let _ = self.sender.send(notice);
+        self.leave(notice);
         // A counter that is full has rung already.
         let _ = self.bell.write(1);
+    }
+
+    /// Sends what matters only once the command has ended, and wakes the supervisor only then.
+    ///
+    /// Either the command's end is seen here, and the bell rings, or the notice was sent before that end was
+    /// told, and the supervisor, which takes in its notices after telling it, finds it there.
+    pub(super) fn send_if_ended(&self, notice: Notice, shared: &Shared) {
+        self.leave(notice);
+        if shared.has_command_ended() {
+            // As above.
+            let _ = self.bell.write(1);
+        }
+    }
+
+    fn leave(&self, notice: Notice) {
+        // The supervisor is gone only when the process ends.
+        let _ = self.sender.send(notice);
     }
 }
 
@@ -273,6 +294,8 @@ pub(super) struct Shared {
     produced_bytes: AtomicU64,
     /// When either stream last produced a byte, in nanoseconds since the start.
     last_output: AtomicU64,
+    /// Whether the command has ended.
+    has_ended: AtomicBool,
 }
 
 /// What one reader and the supervisor know of each other.
@@ -286,6 +309,8 @@ pub(super) struct ReaderState {
     answered: AtomicBool,
     /// Whether draining has lasted long enough.
     drained: AtomicBool,
+    /// Whether it reads no more.
+    finished: AtomicBool,
     /// Whether it does not read for lack of a buffer.
     held_back: AtomicBool,
 }
@@ -305,9 +330,18 @@ impl ReaderState {
         self.answered.store(true, Ordering::Release);
     }
 
-    /// Whether it has to be interrupted (again), since it does not know yet.
+    /// The reader says that it reads no more.
+    pub(super) fn finish(&self) {
+        self.finished.store(true, Ordering::Release);
+    }
+
+    /// Whether it has to be interrupted (again), since it waits for the command and does not know yet. One that
+    /// waits for the consumer finds out when that has taken something.
     pub(super) fn needs_interruption(&self) -> bool {
-        self.is_draining() && !self.answered.load(Ordering::Acquire)
+        let knows_all = self.answered.load(Ordering::Acquire) && !self.is_drained();
+        let is_waiting =
+            !self.finished.load(Ordering::Acquire) && !self.held_back.load(Ordering::Acquire);
+        self.is_draining() && !knows_all && is_waiting
     }
 
     /// Says that it was drained for long enough.
@@ -333,7 +367,17 @@ impl Shared {
             readers: [ReaderState::default(), ReaderState::default()],
             produced_bytes: AtomicU64::new(0),
             last_output: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
         }
+    }
+
+    /// Tells the readers that the command has ended.
+    pub(super) fn tell_command_ended(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+    }
+
+    fn has_command_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
     }
 
     /// Time since the start.

@@ -15,6 +15,11 @@ use crate::sys::tree::{self, Dead, Process, Tree};
 /// is left after so many is met by the next round of KILL.
 const MOST_WALKS: usize = 100;
 
+/// How often, and how long after each other, KILL is sent where nobody supervises. What lives after all of that
+/// hangs in the kernel.
+const MOST_KILLS: u32 = 100;
+const KILL_AGAIN: Duration = Duration::from_millis(20);
+
 /// How far the processor time of a dead process may be behind what it was when the limit was found passed:
 /// none but for rounding. Too big takes a KILL by somebody else, just before the limit, for the limit's.
 const CPU_TIME_LAG: Duration = Duration::from_millis(20);
@@ -54,6 +59,17 @@ impl Processes {
     /// The command with this process id, and all below it.
     pub(super) fn new(command: i32, tree: Tree) -> Self {
         Self { command, is_command_reaped: false, death: None, tree, untouchable: HashSet::new() }
+    }
+
+    /// Kills all of them, where the run cannot be seen to its end: nobody else would.
+    pub(super) fn abandon(&mut self) {
+        for _ in 0..MOST_KILLS {
+            self.kill_all();
+            if self.are_gone() || self.are_untouchable() {
+                break;
+            }
+            std::thread::sleep(KILL_AGAIN);
+        }
     }
 
     /// Whether nobody is left.

@@ -13,10 +13,6 @@ use crate::model::error::Error;
 use crate::model::event::Stream;
 use crate::sys::descriptors::{self, PipeGrowth};
 
-/// How long a draining reader waits, in milliseconds, before it asks again whether it has waited long enough.
-/// Too small wakes a processor for nothing; too big is how late a run with a held stream can end.
-const DRAIN_LOOK_MS: u16 = 5;
-
 /// The reader of one stream.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -27,6 +23,8 @@ pub(super) struct Reader {
     pub(super) pump: ToPump,
     pub(super) supervisor: ToSupervisor,
     pub(super) growth: PipeGrowth,
+    /// Whether what was read last is not the end of a line, for all that is known here.
+    pub(super) is_in_line: bool,
     /// `--output-limit`, until it was passed.
     pub(super) output_limit: Option<u64>,
 }
@@ -43,9 +41,16 @@ impl Reader {
     pub(super) fn run(mut self) {
         self.state().thread.register();
         let leaked = self.read_all();
-        // The pump hears of the end behind all data, and before the supervisor can say that all is over.
-        self.pump.send(Message::End(self.stream));
-        self.supervisor.send(Notice::StreamEnded { stream: self.stream, leaked });
+        self.state().finish();
+        // The pump hears of the end behind all data, and before the supervisor can say that all is over. It has
+        // something to do at once only where a line is unfinished.
+        if self.is_in_line {
+            self.pump.send(Message::End(self.stream));
+        } else {
+            self.pump.leave(Message::End(self.stream));
+        }
+        self.supervisor
+            .send_if_ended(Notice::StreamEnded { stream: self.stream, leaked }, &self.shared);
     }
 
     /// Returns whether the stream was still held when reading stopped.
@@ -81,7 +86,8 @@ impl Reader {
 
     fn is_readable(&self) -> bool {
         let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
-        matches!(poll(&mut fds, PollTimeout::from(DRAIN_LOOK_MS)), Ok(count) if count > 0)
+        // The supervisor interrupts this when it has lasted long enough.
+        matches!(poll(&mut fds, PollTimeout::NONE), Ok(count) if count > 0)
     }
 
     fn read(&mut self) -> Read {
@@ -92,6 +98,7 @@ impl Reader {
             Ok(count) => {
                 let at = self.shared.elapsed();
                 self.growth.note(self.pipe.as_fd(), count);
+                self.is_in_line = block.room()[count - 1] != b'\n';
                 let produced = self.shared.note_output(count, at);
                 self.pump.send(Message::Data {
                     stream: self.stream,
@@ -125,10 +132,6 @@ impl Reader {
         }
         self.state().set_held_back(true);
         while !self.blocks.is_any_free() {
-            if self.state().is_draining() {
-                // Known; what the pipe holds is looked at when there is a buffer for it.
-                self.state().answer_drain();
-            }
             self.blocks.wait();
         }
         self.shared.note_activity(self.shared.elapsed());

@@ -117,6 +117,7 @@ fn supervise(
     patience: &Arc<Patience>,
     sink: &mut dyn Sink,
 ) -> Result<Ending, Error> {
+    // All that can fail before there is a command comes before it.
     let watched = watched(spec, display)?;
     let id = fresh_id()?;
     let (to_pump, inbox) = channel::to_pump();
@@ -127,31 +128,37 @@ fn supervise(
     let (signals, to_reset) = signals::take().map_err(failed("signals"))?;
     interrupt::prepare().map_err(failed("signals"))?;
     let tree = Tree::prepare().map_err(failed("subreaper"))?;
-    let command = spawn::spawn(spec, stdin, &to_reset)?;
 
-    // Should a thread not be made, the command is killed when we end.
+    let command = spawn::spawn(spec, stdin, &to_reset)?;
     let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
     shared.pump.register();
     let started = (display.format == Format::Ndjson).then(|| started(spec, display, &command, &id));
-    let readers = start_readers(spec, &command.pipes, &shared, &to_pump, &to_supervisor)?;
+    let mut abandoned = Processes::new(command.pid, tree.clone());
     let processes = Processes::new(command.pid, tree);
-    let pipes = command.pipes;
-    let links = Links {
-        signals,
-        notices,
-        pump: to_pump.clone(),
-        shared: Arc::clone(&shared),
-        pipes,
-        watched,
-    };
-    let supervisor = Supervisor::new(spec, processes, links);
-    let interrupted = to_supervisor.clone();
-    start_thread("supervisor", to_pump, move || {
-        supervisor.run(move || interrupted.send(Notice::Interrupted));
-    })?;
+    let (pump, pipes) = (to_pump.clone(), command.pipes);
+    let links = Links { signals, notices, pump, shared: Arc::clone(&shared), pipes, watched };
+    // Without its threads nobody would see to the command's end.
+    let readers = start_threads(spec, links, processes, &to_supervisor)
+        .inspect_err(|_| abandoned.abandon())?;
 
     let pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, display);
     Ok(Ending { report: pump.run(&inbox, started), supervisor: Some(to_supervisor) })
+}
+
+/// Starts the readers and the supervisor, and returns the ways back to the readers.
+fn start_threads(
+    spec: &Spec,
+    links: Links,
+    processes: Processes,
+    to_supervisor: &ToSupervisor,
+) -> Result<Vec<ToReader>, Error> {
+    let readers = start_readers(spec, &links.pipes, &links.shared, &links.pump, to_supervisor)?;
+    let (pump, interrupted) = (links.pump.clone(), to_supervisor.clone());
+    let supervisor = Supervisor::new(spec, processes, links);
+    start_thread("supervisor", pump, move || {
+        supervisor.run(move || interrupted.send(Notice::Interrupted));
+    })?;
+    Ok(readers)
 }
 
 fn failed(step: &'static str) -> impl FnOnce(io::Error) -> Error {
@@ -175,6 +182,7 @@ fn start_readers(
             pump: to_pump.clone(),
             supervisor: to_supervisor.clone(),
             growth: PipeGrowth::default(),
+            is_in_line: false,
             output_limit: spec.limits.output_limit_bytes,
         };
         let thread = start_thread(stream.as_str(), to_pump.clone(), move || reader.run())?;

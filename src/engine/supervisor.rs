@@ -371,6 +371,7 @@ impl Supervisor {
     fn command_died(&mut self, death: Death) {
         let at = self.since_start(death.at);
         self.death = Some(death);
+        self.links.shared.tell_command_ended();
         self.course.command_ended(at.saturating_sub(self.paused));
         if let (Ended::Signaled { signal, .. }, Some((received, sent))) =
             (death.ended, self.forwarded)
