@@ -59,21 +59,69 @@ enum Stop {
 
 /// Copies bytes that can stand as they are, up to one that cannot. Returns how many; behind them the output
 /// may have been written to.
+///
+/// Short lines are met in the first step. What is longer goes on in steps of twice the size, which ask twice as
+/// seldom whether that was all.
 #[inline]
 fn copy_plain(input: &[u8], output: &mut [u8]) -> (usize, Stop) {
-    let mut done = 0;
-    let (steps, _) = input.as_chunks::<STEP>();
-    let (rooms, _) = output.as_chunks_mut::<STEP>();
+    if let (Some(bytes), Some(room)) = (input.first_chunk(), output.first_chunk_mut()) {
+        let found = copy_step(bytes, room);
+        if found != 0 {
+            return (found.trailing_zeros() as usize, Stop::Special);
+        }
+        return copy_long(input, output);
+    }
+    copy_last(input, output).unwrap_or((0, Stop::Limit))
+}
+
+/// The rest of [`copy_plain`], behind its first step.
+fn copy_long(input: &[u8], output: &mut [u8]) -> (usize, Stop) {
+    let mut done = STEP;
+    let (steps, _) = input[STEP..].as_chunks::<{ 2 * STEP }>();
+    let (rooms, _) = output[STEP..].as_chunks_mut::<{ 2 * STEP }>();
     for (bytes, room) in steps.iter().zip(rooms) {
-        *room = *bytes;
-        let found = specials(*bytes);
+        let found = copy_two_steps(bytes, room);
+        if found != 0 {
+            return (done + found.trailing_zeros() as usize, Stop::Special);
+        }
+        done += 2 * STEP;
+    }
+    while let (Some(bytes), Some(room)) =
+        (input[done..].first_chunk(), output[done..].first_chunk_mut())
+    {
+        let found = copy_step(bytes, room);
         if found != 0 {
             return (done + found.trailing_zeros() as usize, Stop::Special);
         }
         done += STEP;
     }
-    copy_last(&input[done..], &mut output[done..])
-        .map_or((done, Stop::Limit), |(count, stop)| (done + count, stop))
+    let last = copy_last(&input[done..], &mut output[done..]);
+    last.map_or((done, Stop::Limit), |(count, stop)| (done + count, stop))
+}
+
+/// Copies the bytes of one step and returns a bit for each that cannot stand as it is.
+#[inline]
+fn copy_step(bytes: &[u8; STEP], room: &mut [u8; STEP]) -> u32 {
+    *room = *bytes;
+    specials(*bytes).to_bitmask()
+}
+
+/// The same for two steps.
+#[inline]
+fn copy_two_steps(bytes: &[u8; 2 * STEP], room: &mut [u8; 2 * STEP]) -> u32 {
+    *room = *bytes;
+    let [first, second] = halves(bytes);
+    let (first, second) = (specials(first), specials(second));
+    if !(first | second).any() {
+        return 0;
+    }
+    first.to_bitmask() | second.to_bitmask() << STEP
+}
+
+#[inline]
+fn halves(bytes: &[u8; 2 * STEP]) -> [[u8; STEP]; 2] {
+    let (first, second) = bytes.split_at(STEP);
+    [first, second].map(|half| half.try_into().expect("it is half of twice that"))
 }
 
 /// What [`copy_plain`] does with fewer bytes than a step takes; `None` where there is no room for a step.
@@ -82,20 +130,20 @@ fn copy_last(input: &[u8], output: &mut [u8]) -> Option<(usize, Stop)> {
     let mut bytes = [b' '; STEP];
     bytes.get_mut(..input.len())?.copy_from_slice(input);
     *room = bytes;
-    Some(match specials(bytes) {
+    Some(match specials(bytes).to_bitmask() {
         0 => (input.len(), Stop::Limit),
         found => (found.trailing_zeros() as usize, Stop::Special),
     })
 }
 
-/// A bit for each byte that cannot stand in a JSON string as it is: controls, the quote and the backslash.
+/// Which bytes cannot stand in a JSON string as they are: controls, the quote and the backslash.
 #[inline]
-fn specials(bytes: [u8; STEP]) -> u32 {
+fn specials(bytes: [u8; STEP]) -> u8x16 {
     let bytes = u8x16::new(bytes);
     let controls = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
     let quotes = bytes.simd_eq(u8x16::splat(b'"'));
     let backslashes = bytes.simd_eq(u8x16::splat(b'\\'));
-    (controls | quotes | backslashes).to_bitmask()
+    controls | quotes | backslashes
 }
 
 /// The escape of a byte that needs one: its bytes, padded, and its length.
