@@ -1,21 +1,29 @@
 //! Parses, dispatches, prints what failed, exits. The only place that ends the process.
+//!
+//! It is the C library's `main`, not Rust's: see [`start`].
 
+#![no_main]
+
+use std::ffi::{OsString, c_char, c_int};
 use std::io::Write;
 use std::panic::PanicHookInfo;
-use std::process::ExitCode;
 
 use runcast::cli::args::{Parsed, parse};
 use runcast::cli::run;
 use runcast::model::error::{Error, STATUS_FAILED};
 use runcast::sink::destination::Patience;
 use runcast::sink::message;
-use runcast::sys::memory;
+use runcast::sys::start;
 
-fn main() -> ExitCode {
-    memory::share_one_arena();
+/// Called by the C library; what it returns is the exit status.
+#[allow(unsafe_code)]
+// SAFETY: it is the only function of this name, and has the type that the C library calls.
+#[unsafe(no_mangle)]
+extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
     std::panic::set_hook(Box::new(tell_panic));
-    let status = std::panic::catch_unwind(dispatch).unwrap_or(STATUS_FAILED);
-    ExitCode::from(status)
+    // SAFETY: these are what the C library calls us with.
+    let words = unsafe { start::arguments(argc, argv) };
+    c_int::from(std::panic::catch_unwind(|| dispatch(words)).unwrap_or(STATUS_FAILED))
 }
 
 /// A panic is a defect, but even then there is one line and the right status.
@@ -25,14 +33,14 @@ fn tell_panic(panic: &PanicHookInfo<'_>) {
     message::say(format_args!("internal error: {what:?}{place}"), &Patience::default());
 }
 
-fn dispatch() -> u8 {
-    match parse(std::env::args_os()) {
+fn dispatch(words: Vec<OsString>) -> u8 {
+    if let Err(source) = start::prepare() {
+        return fail(&Error::Spawn { step: "/dev/null", source });
+    }
+    match parse(words) {
         Parsed::Run(args) => run::run(*args),
         Parsed::Show(text) => show(&text),
-        Parsed::Error(error) => {
-            message::say_error(&error, &Patience::default());
-            error.status()
-        }
+        Parsed::Error(error) => fail(&error),
     }
 }
 
@@ -43,10 +51,11 @@ fn show(text: &str) -> u8 {
         Ok(()) => 0,
         // Whoever closed it has seen what they wanted to see.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
-        Err(source) => {
-            let error = Error::Output { what: "standard output".to_owned(), source };
-            message::say_error(&error, &Patience::default());
-            error.status()
-        }
+        Err(source) => fail(&Error::Output { what: "standard output".to_owned(), source }),
     }
+}
+
+fn fail(error: &Error) -> u8 {
+    message::say_error(error, &Patience::default());
+    error.status()
 }

@@ -1,5 +1,6 @@
 //! One run from beginning to end, in the foreground.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -119,7 +120,7 @@ fn supervise(
 ) -> Result<Ending, Error> {
     // All that can fail before there is a command comes before it.
     let watched = watched(spec, display)?;
-    let id = fresh_id()?;
+    let id = fresh_id();
     let (to_pump, inbox) = channel::to_pump();
     let (to_supervisor, notices) =
         channel::to_supervisor().map_err(|errno| failed("eventfd")(errno.into()))?;
@@ -213,10 +214,9 @@ fn start_thread(
     made.map(|handle| handle.thread().clone()).map_err(failed("thread"))
 }
 
-/// A name for a run that was not given one.
-fn fresh_id() -> Result<String, Error> {
-    let random = getrandom::u64().map_err(|error| failed("getrandom")(io::Error::other(error)))?;
-    Ok(format!("{random:016x}"))
+/// A name for a run that was not given one. The keys of std's hashes are random, drawn from the system.
+fn fresh_id() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 fn started<'a>(spec: &'a Spec, display: &Display, command: &Command, id: &'a str) -> Started<'a> {

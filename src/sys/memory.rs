@@ -4,7 +4,7 @@
 /// a place of its own, which the C library would set up for each, is only time lost at the start.
 ///
 /// To be called before the first thread is made.
-pub fn share_one_arena() {
+pub(super) fn share_one_arena() {
     #[cfg(target_env = "gnu")]
     // Where it is refused each thread has its own, as before.
     // SAFETY: plain numbers, and no other thread that could be in the allocator.

@@ -6,6 +6,7 @@ pub mod child_setup;
 pub mod descriptors;
 pub mod drainer;
 pub mod interrupt;
-pub mod memory;
+mod memory;
 pub mod signals;
+pub mod start;
 pub mod tree;

@@ -19,16 +19,11 @@ use crate::model::units::{FORWARDED, Signal};
 /// Whether PIPE was ignored when this process was started.
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Runs before main, where Rust's runtime sets PIPE to be ignored and what was there is forgotten.
-extern "C" fn note_pipe() {
+/// Has PIPE ignored, and remembers whether it was before.
+pub(super) fn ignore_pipe() {
     PIPE_WAS_IGNORED.store(is_ignored(Signal::PIPE), Ordering::Relaxed);
+    ignore(Signal::PIPE);
 }
-
-#[used]
-// SAFETY: the section holds pointers to functions that the loader calls once each before main; this one reads
-// one disposition and stores one flag, and needs nothing of a runtime that is not up yet.
-#[unsafe(link_section = ".init_array")]
-static NOTE_PIPE: extern "C" fn() = note_pipe;
 
 /// Whether this signal's disposition is to be ignored now.
 fn is_ignored(signal: Signal) -> bool {
