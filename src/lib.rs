@@ -6,10 +6,10 @@
 //!
 //! | layer | what it is |
 //! |---|---|
-//! | [`model`] | plain data and pure functions: lines, the kept part, the stop state machine, events, units |
+//! | [`model`] | plain data and pure functions: lines, the kept part, the course of a run, events, units |
 //! | [`sys`] | the operating system, and the only unsafe code: making, signalling and reaping processes |
 //! | [`sink`] | formats and destinations: text, NDJSON, the result file |
-//! | [`engine`] | one run: process, readers, channel, supervisor, pump |
+//! | [`engine`] | one run: processes, readers, channel, supervisor, pump |
 //! | [`cli`] | what was typed, what it means, and what is done about it |
 //!
 //! # Threads
@@ -38,8 +38,10 @@
 //! # How a run ends
 //!
 //! That the command ended and that its output ended are two facts, and a run is over when both have come, or
-//! when streams that something else still holds were drained for long enough. The supervisor says so, the pump
-//! writes the result, and `main.rs` exits with its status.
+//! when streams that something else still holds were drained for long enough. Which limits hold until then, what
+//! becomes of what the command left behind, and how long a reader is waited for, is decided in one place without
+//! a process or a clock: [`model::course`]. The supervisor tells the pump how it ended, the pump writes the
+//! result, and `main.rs` exits with its status.
 
 pub mod cli;
 pub mod engine;

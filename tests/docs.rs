@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use clap_complete::aot::{Generator, generate};
 
 use runcast::cli::args::command;
-use runcast::model::{error, outcome, rlimits, units};
+use runcast::model::{error, outcome, rlimits, signal};
 
 const WIDTH: usize = 80;
 
@@ -207,7 +207,7 @@ fn the_manual_names_every_resource_limit_and_every_forwarded_signal() {
         assert!(words(&help).contains(resource.name()), "{}", resource.name());
     }
     let signals = words(section(&manual, "SIGNALS"));
-    for signal in units::FORWARDED {
+    for signal in signal::FORWARDED {
         assert!(signals.contains(signal.to_string().trim_start_matches("SIG")), "{signal}");
     }
 }

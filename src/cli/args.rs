@@ -19,10 +19,10 @@ use crate::cli::values::{
 };
 use crate::model::error::Error;
 use crate::model::rlimits::parse_rlimits;
+use crate::model::signal::{Signal, parse_signal_map};
 use crate::model::spec::{Format, Keep, Leftover, OnDisconnect, ResultDestination, Split, Stdin};
 use crate::model::units::{
-    Signal, parse_duration, parse_limit_duration, parse_meta, parse_signal_map,
-    parse_size_or_unlimited, parse_umask,
+    parse_duration, parse_limit_duration, parse_meta, parse_size_or_unlimited, parse_umask,
 };
 
 /// What was typed.

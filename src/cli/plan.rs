@@ -161,8 +161,8 @@ mod tests {
 
     use super::*;
     use crate::cli::args::{Parsed, parse};
+    use crate::model::signal::Signal;
     use crate::model::spec::{OnDisconnect, ResultDestination, Split, Stdin};
-    use crate::model::units::Signal;
 
     fn typed(line: &[&str]) -> Args {
         match parse(std::iter::once("runcast").chain(line.iter().copied()).map(OsString::from)) {

@@ -8,8 +8,9 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
 use crate::model::rlimits::Rlimit;
+use crate::model::signal::Signal;
 use crate::model::spec::{MIN_LINE_BYTES, ResultDestination, Stdin};
-use crate::model::units::{Signal, parse_assignment, parse_duration, parse_size};
+use crate::model::units::{parse_assignment, parse_duration, parse_size};
 
 /// What one `--env` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use crate::model::outcome::{Ended, LimitHit, Usage};
 use crate::model::rlimits::{RLIM_INFINITY, Resource};
-use crate::model::units::Signal;
+use crate::model::signal::Signal;
 use crate::sys::tree::{self, Dead, Process, Tree};
 
 /// How many walks over the processes one signal may take: a fork bomb may grow as fast as it is walked. What

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use nix::fcntl::OFlag;
 
 use crate::model::error::{Error, reason};
+use crate::model::signal::Signal;
 use crate::model::spec::{Spec, Stdin, Streams};
-use crate::model::units::Signal;
 use crate::sys::child_setup::{Prepared, StandardStreams};
 use crate::sys::descriptors;
 

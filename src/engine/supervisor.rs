@@ -16,8 +16,8 @@ use crate::model::error::Error;
 use crate::model::escalation::Action;
 use crate::model::event::{Exited, Seconds, Stop, ended_fields};
 use crate::model::outcome::{Ended, Outcome, StopReason, Usage};
+use crate::model::signal::Signal;
 use crate::model::spec::{Limits, Spec};
-use crate::model::units::Signal;
 use crate::sys::signals::{Signals, stop_self};
 use crate::sys::{descriptors, drainer, interrupt};
 

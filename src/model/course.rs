@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crate::model::escalation::{Action, Escalation, StopRequest};
 use crate::model::outcome::StopReason;
+use crate::model::signal::Signal;
 use crate::model::spec::{Leftover, Limits, Spec, TERM_KILL_AFTER};
-use crate::model::units::Signal;
 
 /// How often the memory of all processes is added up.
 const MEMORY_SAMPLE: Duration = Duration::from_millis(50);

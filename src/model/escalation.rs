@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use crate::model::outcome::StopReason;
-use crate::model::units::Signal;
+use crate::model::signal::Signal;
 
 /// How long after KILL it is sent again to whoever is alive then: a process that was being forked meanwhile.
 /// Too small costs processor time while a large process is torn down; too big delays the end of the run.

@@ -9,5 +9,6 @@ pub mod kept;
 pub mod lines;
 pub mod outcome;
 pub mod rlimits;
+pub mod signal;
 pub mod spec;
 pub mod units;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::error::Error;
-use crate::model::units::Signal;
+use crate::model::signal::Signal;
 
 /// The exit status when a timeout stopped the run.
 pub const STATUS_TIMED_OUT: u8 = 124;

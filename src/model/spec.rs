@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::rlimits::Rlimit;
-use crate::model::units::Signal;
+use crate::model::signal::Signal;
 
 /// One run, as asked for.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::model::error::Error;
 use crate::model::event::Event;
-use crate::model::units::Signal;
+use crate::model::signal::Signal;
 use crate::sink::write_json_line;
 use crate::sys::descriptors::PipeGrowth;
 

@@ -16,8 +16,8 @@ use nix::errno::Errno;
 
 use crate::model::error::Error;
 use crate::model::rlimits::Rlimit;
+use crate::model::signal::Signal;
 use crate::model::spec::Spec;
-use crate::model::units::Signal;
 use crate::sys::signals;
 
 /// Where commands are looked for when the command's environment has no PATH; what `execvp(3)` takes.

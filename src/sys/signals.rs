@@ -14,7 +14,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal, pthread_sigmask}
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-use crate::model::units::{FORWARDED, Signal};
+use crate::model::signal::{FORWARDED, Signal};
 
 /// Whether PIPE was ignored when this process was started.
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 use crate::model::outcome::{Ended, Usage};
 use crate::model::rlimits::Resource;
-use crate::model::units::Signal;
+use crate::model::signal::Signal;
 use crate::sys::descriptors;
 
 /// One process, as it was when it was looked at.
