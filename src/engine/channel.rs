@@ -31,8 +31,8 @@ pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 pub(super) const BLOCKS: usize = 4;
 
 /// What the pump is sent in all of a run beside data: from each reader its end and perhaps a failure, from the
-/// supervisor an `exited`, two stops and the end, and from each of the three a panic. With room for them beside
-/// all buffers, no sender ever waits.
+/// supervisor a failure, an `exited`, two stops and the end, and from each of the three a panic: twelve. With
+/// room for them beside all buffers, no sender ever waits.
 const OTHER_MESSAGES: usize = 12;
 
 /// What one read gave.
@@ -76,7 +76,7 @@ pub(super) enum Message {
     Stop(Stop),
     /// All is over. Nothing follows.
     Over(Box<Outcome>),
-    /// Reading failed.
+    /// Reading failed, or taking signals.
     Broken(Error),
     /// A thread of ours panicked.
     Died,
@@ -214,8 +214,8 @@ pub(super) enum Notice {
     StreamEnded { stream: Stream, leaked: bool },
     /// Both streams together have produced more than they may.
     OutputLimitPassed,
-    /// The consumer is lost, and that is to stop the run.
-    ConsumerLost,
+    /// Output is lost, with its consumer or by a failure of ours, and that is to stop the run.
+    OutputLost,
     /// Everything is shown and written.
     Delivered,
 }
@@ -319,11 +319,11 @@ pub(super) struct ReaderState {
 impl ReaderState {
     /// Says that the stream is to be drained.
     pub(super) fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.draining.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.draining.load(Ordering::SeqCst)
     }
 
     /// The reader says that it knows.
@@ -336,13 +336,17 @@ impl ReaderState {
         self.finished.store(true, Ordering::Release);
     }
 
+    /// Whether it has not answered that the stream is to be drained.
+    pub(super) fn must_answer(&self) -> bool {
+        self.is_draining() && !self.answered.load(Ordering::Acquire)
+    }
+
     /// Whether it has to be interrupted (again), since it waits for the command and does not know yet. One that
-    /// waits for the consumer finds out when that has taken something.
+    /// waits for the consumer looks when it has waited long enough: either it sees then what was said before, or
+    /// it is seen here not to be held back any more. That takes one order for both, SeqCst.
     pub(super) fn needs_interruption(&self) -> bool {
-        let knows_all = self.answered.load(Ordering::Acquire) && !self.is_drained();
-        let is_waiting =
-            !self.finished.load(Ordering::Acquire) && !self.held_back.load(Ordering::Acquire);
-        self.is_draining() && !knows_all && is_waiting
+        let has_news = self.must_answer() || self.is_drained();
+        has_news && !self.finished.load(Ordering::Acquire) && !self.held_back.load(Ordering::SeqCst)
     }
 
     /// Says that it was drained for long enough.
@@ -355,7 +359,7 @@ impl ReaderState {
     }
 
     pub(super) fn set_held_back(&self, held_back: bool) {
-        self.held_back.store(held_back, Ordering::Release);
+        self.held_back.store(held_back, Ordering::SeqCst);
     }
 }
 

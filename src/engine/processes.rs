@@ -1,11 +1,12 @@
-//! The processes of the run: signalled and reaped here, on the supervisor's thread, and nowhere else. So
-//! nothing is ever signalled that was reaped.
+//! The processes of the run: once it has its threads they are signalled and reaped here, on the supervisor's,
+//! and nowhere else. So nothing is ever signalled that was reaped.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
+use crate::model::escalation::KILL_AGAIN;
 use crate::model::outcome::{Ended, LimitHit, Usage};
 use crate::model::rlimits::{RLIM_INFINITY, Resource};
 use crate::model::signal::Signal;
@@ -15,10 +16,9 @@ use crate::sys::tree::{self, Dead, Process, Tree};
 /// is left after so many is met by the next round of KILL.
 const MOST_WALKS: usize = 100;
 
-/// How often, and how long after each other, KILL is sent where nobody supervises. What lives after all of that
+/// How often KILL is sent where nobody supervises. What lives after all of that
 /// hangs in the kernel.
 const MOST_KILLS: u32 = 100;
-const KILL_AGAIN: Duration = Duration::from_millis(20);
 
 /// How far the processor time of a dead process may be behind what it was when the limit was found passed:
 /// none but for rounding. Too big takes a KILL by somebody else, just before the limit, for the limit's.

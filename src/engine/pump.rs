@@ -41,9 +41,7 @@ impl Flow {
             unfinished_for: None,
         }
     }
-}
 
-impl Flow {
     fn totals(mut self) -> StreamTotals {
         self.kept.settle();
         StreamTotals { kept: self.kept, bytes: self.bytes, lines: self.counter.lines_at_end() }
@@ -265,7 +263,7 @@ impl<'a> Pump<'a> {
     fn look_at(&mut self, shown: Result<(), Lost>) {
         let Err(lost) = shown else { return };
         if self.on_disconnect == OnDisconnect::Stop && !matches!(lost, Lost::Abandoned) {
-            self.supervisor.send(Notice::ConsumerLost);
+            self.supervisor.send(Notice::OutputLost);
         }
         // Of two that are lost the first one counts.
         if matches!(self.delivery, Delivery::Whole) {
@@ -275,7 +273,7 @@ impl<'a> Pump<'a> {
 
     /// A part of ours failed: the run cannot be told truly any more, so it is stopped.
     fn fail(&mut self, error: Error) {
-        self.supervisor.send(Notice::ConsumerLost);
+        self.supervisor.send(Notice::OutputLost);
         if !matches!(self.delivery, Delivery::Failed(_)) {
             self.delivery = Delivery::Failed(error);
         }

@@ -23,6 +23,8 @@ pub(super) struct Reader {
     pub(super) pump: ToPump,
     pub(super) supervisor: ToSupervisor,
     pub(super) growth: PipeGrowth,
+    /// The byte that ends a line, where it is a single one.
+    pub(super) line_end: Option<u8>,
     /// Whether what was read last is not the end of a line, for all that is known here.
     pub(super) is_in_line: bool,
     /// `--output-limit`, until it was passed.
@@ -92,13 +94,17 @@ impl Reader {
 
     fn read(&mut self) -> Read {
         self.wait_for_block();
+        if self.state().must_answer() {
+            // Said while the consumer was waited for: the next read may wait for ever, and nobody would know.
+            return Read::Interrupted;
+        }
         let Some(mut block) = self.blocks.take() else { return Read::Interrupted };
         match nix::unistd::read(&*self.pipe, block.room()) {
             Ok(0) => Read::End,
             Ok(count) => {
                 let at = self.shared.elapsed();
                 self.growth.note(self.pipe.as_fd(), count);
-                self.is_in_line = block.room()[count - 1] != b'\n';
+                self.is_in_line = Some(block.room()[count - 1]) != self.line_end;
                 let produced = self.shared.note_output(count, at);
                 self.pump.send(Message::Data {
                     stream: self.stream,

@@ -134,13 +134,13 @@ fn supervise(
     let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
     shared.pump.register();
     let started = (display.format == Format::Ndjson).then(|| started(spec, display, &command, &id));
-    let mut abandoned = Processes::new(command.pid, tree.clone());
+    let mut if_threads_fail = Processes::new(command.pid, tree.clone());
     let processes = Processes::new(command.pid, tree);
     let (pump, pipes) = (to_pump.clone(), command.pipes);
     let links = Links { signals, notices, pump, shared: Arc::clone(&shared), pipes, watched };
     // Without its threads nobody would see to the command's end.
     let readers = start_threads(spec, links, processes, &to_supervisor)
-        .inspect_err(|_| abandoned.abandon())?;
+        .inspect_err(|_| if_threads_fail.abandon())?;
 
     let pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, display);
     Ok(Ending { report: pump.run(&inbox, started), supervisor: Some(to_supervisor) })
@@ -183,6 +183,7 @@ fn start_readers(
             pump: to_pump.clone(),
             supervisor: to_supervisor.clone(),
             growth: PipeGrowth::default(),
+            line_end: spec.capture.split.line_end(),
             is_in_line: false,
             output_limit: spec.limits.output_limit_bytes,
         };

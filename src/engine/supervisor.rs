@@ -37,8 +37,8 @@ pub(super) struct Supervisor {
     streams: Vec<StreamState>,
     /// How long the run was stopped by job control; its own clock stands still meanwhile.
     paused: Duration,
-    /// The last signal that was received and forwarded, and what was forwarded for it.
-    forwarded: Option<(Signal, Signal)>,
+    /// Signals that were received and may end the command, and what was forwarded for them.
+    forwarded: Vec<(Signal, Signal)>,
     /// The signal that began the stop or ended the command.
     received: Option<Signal>,
     /// A signal that came when the command had ended.
@@ -77,7 +77,7 @@ impl Supervisor {
             links,
             death: None,
             paused: Duration::ZERO,
-            forwarded: None,
+            forwarded: Vec::new(),
             received: None,
             hurried_by: None,
             is_delivered: false,
@@ -296,7 +296,7 @@ impl Supervisor {
                 self.course.stream_ended();
             }
             Notice::OutputLimitPassed => self.stop(StopReason::Output),
-            Notice::ConsumerLost => self.stop(StopReason::Disconnect),
+            Notice::OutputLost => self.stop(StopReason::Disconnect),
             Notice::Delivered => self.is_delivered = true,
         }
     }
@@ -309,7 +309,7 @@ impl Supervisor {
         }
         let mapped = self.signal_map.iter().rev().find(|(from, _)| *from == signal);
         let forward_as = mapped.map_or(Some(signal), |(_, to)| *to);
-        if self.course.is_settled()
+        if self.death.is_some()
             && matches!(signal, Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT)
         {
             // The command is no more. Who sent it wants us to end too.
@@ -325,7 +325,12 @@ impl Supervisor {
     }
 
     fn forward(&mut self, signal: Signal, forward_as: Signal) {
-        self.forwarded = Some((signal, forward_as));
+        let forwarded = (signal, forward_as);
+        if matches!(signal, Signal::INT | Signal::QUIT | Signal::HUP)
+            && !self.forwarded.contains(&forwarded)
+        {
+            self.forwarded.push(forwarded);
+        }
         self.processes.signal_group(forward_as);
     }
 
@@ -336,7 +341,12 @@ impl Supervisor {
                 self.received = Some(signal);
                 self.carry_out(action);
             }
-            None => self.forward(signal, forward_as),
+            None => {
+                if self.course.adopt_signal() {
+                    self.received = Some(signal);
+                }
+                self.forward(signal, forward_as);
+            }
         }
     }
 
@@ -373,13 +383,11 @@ impl Supervisor {
         self.death = Some(death);
         self.links.shared.tell_command_ended();
         self.course.command_ended(at.saturating_sub(self.paused));
-        if let (Ended::Signaled { signal, .. }, Some((received, sent))) =
-            (death.ended, self.forwarded)
-            && signal == sent
-            && matches!(received, Signal::INT | Signal::QUIT | Signal::HUP)
+        if let Ended::Signaled { signal, .. } = death.ended
+            && let Some((received, _)) = self.forwarded.iter().find(|(_, sent)| *sent == signal)
             && self.course.escalation().reason().is_none()
         {
-            self.received = Some(received);
+            self.received = Some(*received);
             self.course.hurry();
         }
         if self.held_streams().next().is_some() {

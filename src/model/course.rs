@@ -68,7 +68,7 @@ enum Phase {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum ReaderGrace {
     Unlimited,
     Until(Duration),
     Over,
@@ -86,7 +86,7 @@ pub struct Course {
     is_timeout_passed: bool,
     next_idle_check: Option<Duration>,
     next_memory_sample: Option<Duration>,
-    patience: Patience,
+    patience: ReaderGrace,
     is_in_hurry: bool,
 }
 
@@ -104,7 +104,7 @@ impl Course {
             is_timeout_passed: false,
             next_idle_check: spec.limits.idle_timeout,
             next_memory_sample: spec.limits.max_memory_bytes.map(|_| MEMORY_SAMPLE),
-            patience: Patience::Unlimited,
+            patience: ReaderGrace::Unlimited,
             is_in_hurry: false,
         }
     }
@@ -118,7 +118,7 @@ impl Course {
             self.begin_patience(now);
         }
         if self.patience.is_until(now) {
-            self.patience = Patience::Over;
+            self.patience = ReaderGrace::Over;
             return Some(Due::EndPatience);
         }
         if let Some(due) = self.limit_due(facts) {
@@ -262,7 +262,7 @@ impl Course {
         }
         let request = StopRequest {
             reason: Some(StopReason::Signal),
-            first: Some(first),
+            first,
             grace: self.limits.kill_after.unwrap_or(TERM_KILL_AFTER),
         };
         let action = self.escalation.request(request, now)?;
@@ -270,6 +270,12 @@ impl Course {
             self.phase = Phase::Settling { ended_at };
         }
         Some(action)
+    }
+
+    /// Somebody sent us TERM while what the command left behind is being stopped: from now on that is the
+    /// reason. Returns whether it was so.
+    pub fn adopt_signal(&mut self) -> bool {
+        self.escalation.adopt(StopReason::Signal)
     }
 
     /// Somebody wanted the run to end, and its command has: once there is nothing but a reader to wait for, it
@@ -305,8 +311,8 @@ impl Course {
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let patience = match self.patience {
-            Patience::Until(until) => Some(until),
-            Patience::Unlimited | Patience::Over => None,
+            ReaderGrace::Until(until) => Some(until),
+            ReaderGrace::Unlimited | ReaderGrace::Over => None,
         };
         let is_limited = self.is_limited();
         let timeout =
@@ -339,7 +345,7 @@ impl Course {
         let kill_at_once = reason == Some(StopReason::Memory);
         StopRequest {
             reason,
-            first: Some(self.limits.stop_signal),
+            first: self.limits.stop_signal,
             grace: if kill_at_once { Duration::ZERO } else { self.limits.kill_after() },
         }
     }
@@ -349,9 +355,9 @@ impl Course {
     }
 
     fn begin_patience(&mut self, now: Duration) {
-        if self.patience == Patience::Unlimited {
+        if self.patience == ReaderGrace::Unlimited {
             let patience = self.limits.kill_after().max(LEAST_PATIENCE);
-            self.patience = Patience::Until(now.saturating_add(patience));
+            self.patience = ReaderGrace::Until(now.saturating_add(patience));
         }
     }
 
@@ -366,7 +372,7 @@ impl Course {
     }
 }
 
-impl Patience {
+impl ReaderGrace {
     /// Whether it ends now.
     fn is_until(self, now: Duration) -> bool {
         matches!(self, Self::Until(until) if now >= until)

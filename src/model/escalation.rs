@@ -17,7 +17,7 @@ use crate::model::signal::Signal;
 
 /// How long after KILL it is sent again to whoever is alive then: a process that was being forked meanwhile.
 /// Too small costs processor time while a large process is torn down; too big delays the end of the run.
-const KILL_AGAIN: Duration = Duration::from_millis(20);
+pub const KILL_AGAIN: Duration = Duration::from_millis(20);
 
 /// How long after KILL a process counts as one that cannot be killed. Too small names processes that are
 /// only large or slow to go; too big keeps the run waiting for one that hangs in the kernel.
@@ -28,8 +28,8 @@ const GIVE_UP: Duration = Duration::from_secs(5);
 pub struct StopRequest {
     /// Why; `None` where the command ended by itself and only what it left behind is stopped.
     pub reason: Option<StopReason>,
-    /// What is sent first; `None` where it was sent already or is not to be sent.
-    pub first: Option<Signal>,
+    /// What is sent first.
+    pub first: Signal,
     /// How long after it KILL follows; zero is KILL at once.
     pub grace: Duration,
 }
@@ -79,8 +79,8 @@ impl Escalation {
                     return Some(self.kill(now));
                 }
                 self.state = State::Stopping { kill_at: now.saturating_add(request.grace) };
-                self.last_sent = request.first;
-                request.first.map(Action::Signal)
+                self.last_sent = Some(request.first);
+                Some(Action::Signal(request.first))
             }
             State::Stopping { .. } if request.grace.is_zero() => Some(self.kill(now)),
             _ => None,
@@ -104,6 +104,15 @@ impl Escalation {
         }
     }
 
+    /// Gives a stop that goes on without a reason this one. Returns whether there is such a stop.
+    pub fn adopt(&mut self, reason: StopReason) -> bool {
+        let adopts = self.is_under_way() && self.reason.is_none();
+        if adopts {
+            self.reason = Some(reason);
+        }
+        adopts
+    }
+
     /// Nobody is left to be signalled, or nobody that can be: from here on nothing is ever sent.
     pub fn over(&mut self) {
         self.state = State::Over;
@@ -123,12 +132,6 @@ impl Escalation {
     #[must_use]
     pub fn is_under_way(&self) -> bool {
         matches!(self.state, State::Stopping { .. } | State::Killing { .. })
-    }
-
-    /// Whether KILL was sent.
-    #[must_use]
-    pub fn is_killing(&self) -> bool {
-        matches!(self.state, State::Killing { .. })
     }
 
     /// Why the run was stopped, if it was.
@@ -162,7 +165,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn timeout(grace: Duration) -> StopRequest {
-        StopRequest { reason: Some(StopReason::Timeout), first: Some(Signal::TERM), grace }
+        StopRequest { reason: Some(StopReason::Timeout), first: Signal::TERM, grace }
     }
 
     #[test]

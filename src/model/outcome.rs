@@ -150,15 +150,14 @@ impl Outcome {
     /// what there was to see; a time limit outranks whatever status the command then ended with.
     #[must_use]
     pub fn status(&self, delivery: &Delivery) -> u8 {
-        match delivery {
-            Delivery::Failed(error) => return error.status(),
-            Delivery::Disconnected => return STATUS_DISCONNECTED,
-            Delivery::Whole | Delivery::Cut(_) => {}
+        if let Delivery::Failed(error) = delivery {
+            return error.status();
         }
         if self.timed_out() {
             return STATUS_TIMED_OUT;
         }
-        if self.stopped_by == Some(StopReason::Disconnect) {
+        let is_disconnected = matches!(delivery, Delivery::Disconnected);
+        if is_disconnected || self.stopped_by == Some(StopReason::Disconnect) {
             return STATUS_DISCONNECTED;
         }
         let own = match self.ended {

@@ -135,6 +135,18 @@ pub enum Split {
     Nul,
 }
 
+impl Split {
+    /// The byte that ends a line; `None` where several may.
+    #[must_use]
+    pub fn line_end(self) -> Option<u8> {
+        match self {
+            Self::Lf => Some(b'\n'),
+            Self::Nul => Some(0),
+            Self::Cr => None,
+        }
+    }
+}
+
 /// What becomes of processes that are still alive when the command has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftover {

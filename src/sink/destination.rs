@@ -18,6 +18,9 @@ use crate::sys::descriptors::PipeGrowth;
 /// since everything is written when nothing more is waiting, but takes memory and spills the cache.
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// What a pipe that has room takes without blocking: `PIPE_BUF`.
+const UNBLOCKED_BYTES: usize = 4096;
+
 /// Why a destination is of no more use.
 #[derive(Debug)]
 pub enum Lost {
@@ -69,6 +72,7 @@ pub struct Destination<'a> {
     growth: PipeGrowth,
     /// Told once; what is written after that is let fall.
     is_lost: bool,
+    flushes: u64,
     /// The last byte that was written ended a line, or nothing was written yet.
     at_line_start: bool,
 }
@@ -85,6 +89,7 @@ impl<'a> Destination<'a> {
             patience,
             growth: PipeGrowth::default(),
             is_lost: false,
+            flushes: 0,
             at_line_start: true,
         }
     }
@@ -96,6 +101,10 @@ impl<'a> Destination<'a> {
     ///
     /// Where the buffer had to be written out and the destination is lost.
     pub fn room(&mut self, at_least: usize) -> Result<&mut [u8], Lost> {
+        if self.is_lost {
+            // Whatever is put into it is let fall.
+            self.filled = 0;
+        }
         if self.buffer.len() - self.filled < at_least {
             self.flush()?;
             if self.buffer.len() < at_least {
@@ -148,6 +157,7 @@ impl<'a> Destination<'a> {
         if self.filled == 0 {
             return Ok(());
         }
+        self.flushes += 1;
         let mut buffer = std::mem::take(&mut self.buffer);
         let (written, result) = self.write(&buffer[..self.filled]);
         let done = match result {
@@ -173,6 +183,12 @@ impl<'a> Destination<'a> {
         (written, Ok(()))
     }
 
+    /// How often the buffer was written out.
+    #[must_use]
+    pub fn flushes(&self) -> u64 {
+        self.flushes
+    }
+
     /// Whether it is of no more use.
     #[must_use]
     pub fn is_lost(&self) -> bool {
@@ -180,10 +196,15 @@ impl<'a> Destination<'a> {
     }
 
     fn write_some(&mut self, bytes: &[u8], written: &mut usize) -> Result<(), Lost> {
+        let mut rest = &bytes[*written..];
         if self.patience.is_over() {
-            return Err(Lost::Abandoned);
+            // Another reader's time may be up. What this one takes without being waited for, it gets.
+            if !self.has_room() {
+                return Err(Lost::Abandoned);
+            }
+            rest = &rest[..rest.len().min(UNBLOCKED_BYTES)];
         }
-        match nix::unistd::write(self.fd, &bytes[*written..]) {
+        match nix::unistd::write(self.fd, rest) {
             Ok(count) => {
                 *written += count;
                 self.growth.note(self.fd, count);
@@ -216,6 +237,11 @@ impl<'a> Destination<'a> {
                 Lost::Failed(Error::Output { what: self.name.clone(), source: error })
             }),
         }
+    }
+
+    fn has_room(&self) -> bool {
+        let mut fds = [PollFd::new(self.fd, PollFlags::POLLOUT)];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
     }
 
     fn wait_for_room(&self) {

@@ -30,6 +30,8 @@ pub struct Ndjson<'a> {
     tail: Vec<u8>,
     /// Bytes of output whose chunks went whole into the buffer.
     put_bytes: u64,
+    /// Bytes of output in the last chunk of which a part was written before the rest was put.
+    split_bytes: u64,
 }
 
 impl<'a> Ndjson<'a> {
@@ -43,7 +45,7 @@ impl<'a> Ndjson<'a> {
                 .expect("strings into memory cannot fail");
         }
         tail.extend_from_slice(b"}\n");
-        Self { out, quiet: display.quiet, head: Head::new(), tail, put_bytes: 0 }
+        Self { out, quiet: display.quiet, head: Head::new(), tail, put_bytes: 0, split_bytes: 0 }
     }
 
     /// Whole lines: those that are UTF-8 all at once, others one by one.
@@ -68,6 +70,7 @@ impl<'a> Ndjson<'a> {
         // Of what is left to put: where the last buffer began, and where the last whole line ended.
         let (mut left, mut whole) = (lines.len(), lines.len());
         while !lines.is_empty() {
+            let mut is_split = in_line;
             let room = self.out.room(HEAD_BYTES + LEAST_ROOM + closing.room())?;
             // A line's closing always has room behind whatever was escaped before it.
             let limit = room.len() - closing.room();
@@ -88,6 +91,9 @@ impl<'a> Ndjson<'a> {
                 }
                 at += closing.put(&mut room[at..]);
                 in_line = false;
+                if std::mem::take(&mut is_split) {
+                    self.split_bytes = (whole - lines.len()) as u64;
+                }
                 whole = lines.len();
             }
             self.out.fill(at);
@@ -99,6 +105,7 @@ impl<'a> Ndjson<'a> {
 
     /// A single line, or a piece of one.
     fn put_one(&mut self, bytes: &[u8], partial: bool) -> Result<(), Lost> {
+        let flushes = self.out.flushes();
         let room = self.out.room(HEAD_BYTES)?;
         let length = self.head.put(room);
         self.out.fill(length);
@@ -126,6 +133,9 @@ impl<'a> Ndjson<'a> {
         }
         self.out.put(&self.tail)?;
         self.put_bytes += bytes.len() as u64;
+        if self.out.flushes() != flushes {
+            self.split_bytes = bytes.len() as u64;
+        }
         Ok(())
     }
 
@@ -185,7 +195,10 @@ impl Sink for Ndjson<'_> {
     /// Half a line is of no use to a reader, so what counts is in lines that were written to their end.
     fn delivered_bytes(&self) -> u64 {
         let unwritten = self.out.unwritten().split_inclusive(|&byte| byte == b'\n');
-        self.put_bytes.saturating_sub(unwritten.map(chunk_bytes).sum())
+        // One without its end is not among those that were put.
+        let put = unwritten.filter(|line| line.ends_with(b"\n"));
+        let bytes = put.map(|line| chunk_bytes(line).unwrap_or(self.split_bytes));
+        self.put_bytes.saturating_sub(bytes.sum())
     }
 }
 
@@ -320,8 +333,8 @@ impl Closing {
     }
 }
 
-/// How many bytes of output a whole line of this format carries; none where it is only a part of one.
-fn chunk_bytes(line: &[u8]) -> u64 {
+/// How many bytes of output a whole line of this format carries; `None` where it is only a part of one.
+fn chunk_bytes(line: &[u8]) -> Option<u64> {
     #[derive(serde::Deserialize)]
     struct Carried<'a> {
         #[serde(borrow)]
@@ -329,13 +342,13 @@ fn chunk_bytes(line: &[u8]) -> u64 {
         #[serde(borrow)]
         base64: Option<Cow<'a, str>>,
     }
-    match serde_json::from_slice::<Carried<'_>>(line) {
-        Ok(Carried { base64: Some(exact), .. }) => {
+    let carried: Carried<'_> = serde_json::from_slice(line).ok()?;
+    Some(match carried {
+        Carried { base64: Some(exact), .. } => {
             STANDARD.decode(exact.as_bytes()).map_or(0, |bytes| bytes.len() as u64)
         }
-        Ok(Carried { content, .. }) => content.map_or(0, |text| text.len() as u64),
-        Err(_) => 0,
-    }
+        Carried { content, .. } => content.map_or(0, |text| text.len() as u64),
+    })
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl Sink for Text<'_> {
     }
 
     fn result(&mut self, result: RunResult<'_>) -> Result<(), Lost> {
-        if !self.result_last {
+        if !self.result_last || self.destinations[Stream::Stdout.index()].is_lost() {
             return Ok(());
         }
         let destination = self.line_start(Stream::Stdout)?;

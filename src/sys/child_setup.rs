@@ -35,6 +35,8 @@ static BUSY_WAIT: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 10_000_0
 #[derive(Debug)]
 pub struct Prepared {
     command: OsString,
+    /// Whether the command is a path, with a slash in it, and not to be looked for.
+    is_path: bool,
     directory: Option<(PathBuf, CString)>,
     /// The paths to try, in order.
     candidates: Vec<CString>,
@@ -102,6 +104,7 @@ impl Prepared {
         };
         Ok(Self {
             candidates: candidates(&command, search_path(spec).as_deref())?,
+            is_path: command.as_bytes().contains(&b'/'),
             command,
             directory,
             argv: PointerArray::new(argv),
@@ -166,7 +169,7 @@ impl Prepared {
         let command = self.command.clone();
         match errno {
             // A folder of the PATH may not be searched, and nobody knows what is in it.
-            Errno::EACCES if self.candidates.len() > 1 && self.existing_candidate().is_none() => {
+            Errno::EACCES if !self.is_path && self.existing_candidate().is_none() => {
                 Error::NotFound { command }
             }
             Errno::ENOENT => match self.existing_candidate() {
@@ -285,8 +288,8 @@ impl Child<'_> {
                 _ => return Err((Step::Exec, last)),
             }
         }
-        // What a path with a slash names is looked for in one place, and why it is not there is the answer.
-        let nowhere = if self.prepared.candidates.len() == 1 { last } else { Errno::ENOENT };
+        // A path is in one place, and why it is not there is the answer.
+        let nowhere = if self.prepared.is_path { last } else { Errno::ENOENT };
         Err((Step::Exec, denied.unwrap_or(nowhere)))
     }
 

@@ -9,13 +9,27 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::errno::Errno;
 
+use crate::model::signal::Signal;
+use crate::sys::signals;
+
 /// How often an interruption is repeated. Too small wastes processor time while a thread is busy; too big is
 /// how late it can be noticed when the first one came too early.
 pub const REPEAT: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// The signal used: a real-time one, which nothing else in this process waits for.
+/// The signal used, once it is chosen.
+static NUMBER: AtomicI32 = AtomicI32::new(0);
+
 fn number() -> i32 {
-    libc::SIGRTMIN() + 7
+    NUMBER.load(Ordering::Relaxed)
+}
+
+/// A real-time signal that nobody had ignored: one that was is to stay so in the command. The last of them is
+/// what is least likely to mean anything to anybody.
+fn choose() -> i32 {
+    let mut free = (libc::SIGRTMIN()..=libc::SIGRTMAX()).rev().filter(|&number| {
+        Signal::from_number(number).is_some_and(|signal| !signals::is_ignored(signal))
+    });
+    free.next().unwrap_or(libc::SIGRTMAX())
 }
 
 extern "C" fn nothing(_: i32) {}
@@ -26,6 +40,7 @@ extern "C" fn nothing(_: i32) {}
 ///
 /// What `sigaction(2)` says; it does not fail for a signal that exists.
 pub fn prepare() -> std::io::Result<()> {
+    NUMBER.store(choose(), Ordering::Relaxed);
     // SAFETY: an all-zero sigaction is a valid one: no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(i32) as usize;

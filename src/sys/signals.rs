@@ -26,7 +26,7 @@ pub(super) fn ignore_pipe() {
 }
 
 /// Whether this signal's disposition is to be ignored now.
-fn is_ignored(signal: Signal) -> bool {
+pub(super) fn is_ignored(signal: Signal) -> bool {
     // SAFETY: an all-zero sigaction is a valid one.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action the call only reads, into a live value.
@@ -105,13 +105,19 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// Where the thread for INT cannot be made.
+    /// Where the thread for INT cannot be made; the others come all the same.
     pub fn listen(&self, on_interrupt: impl FnMut() + Send + 'static) -> io::Result<()> {
+        let mut taken = self.taken;
+        let mut listening = Ok(());
         if self.takes_interrupt {
-            ctrlc::set_handler(on_interrupt).map_err(io::Error::other)?;
+            listening = ctrlc::set_handler(on_interrupt).map_err(io::Error::other);
+            if listening.is_err() {
+                // Without a handler it would end us and leave the run alone.
+                taken.remove(NixSignal::SIGINT);
+            }
         }
-        pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&self.taken), None)?;
-        Ok(())
+        pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&taken), None)?;
+        listening
     }
 
     /// What becomes readable when one has come.
