@@ -171,3 +171,50 @@ fn a_command_that_ended_0_unseen_after_a_term_is_no_success() {
     live.signal(nix::sys::signal::Signal::SIGTERM);
     assert_ne!(live.ends_unread().code(), Some(0));
 }
+
+#[test]
+fn a_result_on_standard_output_that_nobody_reads_any_more_keeps_nobody() {
+    for (options, code) in [("", 141), ("--on-disconnect continue", 0)] {
+        let mut live = runcast(&format!("{options} --max-output 1M --result -"))
+            .puppet("say:up lines:stdout:50000")
+            .start();
+        live.shows("up");
+        live.close_stdout();
+        live.finish().exited(code);
+    }
+}
+
+#[test]
+fn a_stream_held_by_a_silent_process_is_let_go_also_after_its_reader_was_slow() {
+    // The pipe to us is full, the buffers are used up one by one, and then nothing more comes.
+    for writes in 2..7 {
+        let steps = format!(
+            "pattern:stdout:65536 sleep:60 repeat:{writes} {{ lines:stdout:100 sleep:60 }} fork {{ sleep }}"
+        );
+        let live = runcast("").puppet(&steps).start();
+        wait_until("the command's end", || {
+            children(live.pid()).iter().all(|&child| !alive(child) || children(child).is_empty())
+        });
+        let_pass(500);
+        live.finish().exited(0);
+    }
+}
+
+#[test]
+fn a_result_is_given_to_a_reader_of_its_own_though_nobody_reads_the_output() {
+    let (mut results, writer) = std::io::pipe().expect("a pipe can be had");
+    let (_unread, output) = std::io::pipe().expect("a pipe can be had");
+    let run = runcast("-t 0.4 -k 0.3 --max-output 1K --result /dev/stderr").puppet("flood:stdout");
+    run.stdout(output).stderr(writer).run().exited(124);
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut results, &mut text).expect("it is a text");
+    assert!(text.contains("\"op\":\"result\"") && text.ends_with("}\n"), "{text}");
+}
+
+#[test]
+fn one_that_goes_away_after_a_timeout_does_not_change_why_the_run_was_stopped() {
+    let mut live = ndjson("-t 0.3 -k 5").puppet("trap:TERM:0 say:up sleep").start();
+    live.event_of("stop");
+    live.close_stdout();
+    live.finish().exited(124);
+}

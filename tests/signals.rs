@@ -4,7 +4,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Live, alive, children, let_pass, ndjson, root, runcast, scratch, skip, state, tool, wait_until,
+    Live, alive, children, let_pass, ndjson, result_in, root, runcast, scratch, skip, state, tool,
+    wait_until,
 };
 
 const FORWARDED: [Signal; 9] = [
@@ -173,6 +174,36 @@ fn an_int_a_quit_or_a_hup_that_ends_the_command_is_named() {
             ("signal", signal.as_str())
         );
     }
+}
+
+#[test]
+fn one_that_ended_the_command_is_named_whatever_came_after_it() {
+    for later in [Signal::SIGCONT, Signal::SIGWINCH, Signal::SIGUSR1] {
+        let mut live = ndjson("").puppet("ignore:USR1 say:up sleep").start();
+        live.shows("up");
+        live.signal(Signal::SIGHUP);
+        live.signal(later);
+        let ran = live.finish().exited(129);
+        assert_eq!(ran.result().text("received"), "SIGHUP", "{later}");
+    }
+}
+
+#[test]
+fn a_term_is_why_what_was_left_behind_is_stopped_if_it_comes_then() {
+    let (_unread, output) = std::io::pipe().expect("a pipe can be had");
+    let folder = scratch();
+    let result = folder.path().join("result");
+    let run = runcast("--leftover kill -k 0.5 --result").arg(&result);
+    let mut live =
+        run.puppet("fork { ignore:TERM flood:stdout } sleep:100 exit:3").stdout(output).start();
+    wait_until("the command's end", || {
+        children(live.pid()).iter().any(|&child| children(child).is_empty() && alive(child))
+            && children(live.pid()).len() == 1
+    });
+    let_pass(400);
+    live.signal(Signal::SIGTERM);
+    assert_eq!(live.ends_unread().code(), Some(3));
+    assert_eq!(result_in(&result).text("received"), "SIGTERM");
 }
 
 #[test]
