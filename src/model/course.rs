@@ -139,7 +139,7 @@ impl Course {
             Phase::Settling { ended_at } => self.settle(ended_at, facts),
             Phase::Draining { .. } if self.open_streams == 0 => {
                 self.phase = Phase::Delivering;
-                None
+                self.due(facts)
             }
             Phase::Draining { ended_at, until, begun: false, ended } => {
                 self.phase = Phase::Draining { ended_at, until, begun: true, ended };
@@ -556,6 +556,7 @@ mod tests {
             spec.limits.max_memory_bytes = with_memory.then_some(1);
             let mut course = Course::new(&spec, 2);
             let (mut now, mut open, mut dead, mut gone) = (Duration::ZERO, 2, false, false);
+            let (mut is_hurried, mut is_patience_over) = (false, false);
             // At last everything ends that can end.
             let end = [Input::CommandEnds, Input::AllGone, Input::StreamEnds, Input::StreamEnds, Input::Nothing];
             for (what, wait) in inputs.into_iter().chain(end.map(|what| (what, 0))) {
@@ -572,15 +573,20 @@ mod tests {
                     Input::AllGone => gone = dead,
                     Input::Stop(reason) => drop(course.stop(reason, now)),
                     Input::Terminate => drop(course.terminate(Signal::TERM, now)),
-                    Input::Hurry => course.hurry(),
+                    Input::Hurry => {
+                        is_hurried = true;
+                        course.hurry();
+                    }
                     Input::CannotKill if course.escalation().is_under_way() => course.cannot_kill(),
                     _ => {}
                 }
                 let facts = Facts { now, idle: now, is_held_back: false, are_gone: gone };
                 let mut rounds = 0;
                 while let Some(due) = course.due(&facts) {
-                    if let Due::Limit(reason) = due {
-                        course.stop(reason, now);
+                    match due {
+                        Due::Limit(reason) => drop(course.stop(reason, now)),
+                        Due::EndPatience => is_patience_over = true,
+                        _ => {}
                     }
                     rounds += 1;
                     prop_assert!(rounds < 20, "always something due: {due:?}");
@@ -590,6 +596,8 @@ mod tests {
                 }
             }
             prop_assert!(course.is_delivering(), "{course:?}");
+            let is_waiting = course.deadline().is_none() && !is_patience_over;
+            prop_assert!(!(is_hurried && is_waiting), "waits for ever for a reader: {course:?}");
         }
     }
 }
