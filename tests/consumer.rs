@@ -218,3 +218,21 @@ fn one_that_goes_away_after_a_timeout_does_not_change_why_the_run_was_stopped() 
     live.close_stdout();
     live.finish().exited(124);
 }
+
+#[test]
+fn an_int_that_ended_the_command_gives_a_reader_that_stalls_only_so_long() {
+    for format in ["text", "ndjson"] {
+        let options = format!("-f {format} -k 0.3");
+        let mut live = runcast(&options).puppet("pattern:stdout:74000 sleep").start();
+        wait_until("the command", || !children(live.pid()).is_empty());
+        let_pass(300);
+        live.signal(nix::sys::signal::Signal::SIGINT);
+        assert_eq!(live.ends_unread().code(), Some(130), "{format}");
+    }
+}
+
+#[test]
+fn a_result_that_its_reader_does_not_take_is_told_of_on_standard_output_too() {
+    let ran = ndjson("--result /dev/full").puppet("say:up").run().exited(125);
+    assert_eq!(ran.result()["error"]["code"], "output_failed");
+}

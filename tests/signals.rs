@@ -207,6 +207,20 @@ fn a_term_is_why_what_was_left_behind_is_stopped_if_it_comes_then() {
 }
 
 #[test]
+fn a_cont_right_behind_it_takes_a_stop_back() {
+    for stop in [Signal::SIGTSTP, Signal::SIGTTIN] {
+        for _ in 0..10 {
+            let run = runcast("").launched("setpgid").puppet("say:up sleep:100 say:end");
+            let mut live = run.start();
+            live.shows("up");
+            live.signal(stop);
+            live.signal(Signal::SIGCONT);
+            live.finish().exited(0);
+        }
+    }
+}
+
+#[test]
 fn an_int_that_the_command_handles_stops_nothing() {
     let folder = scratch();
     let go = folder.path().join("go");

@@ -214,8 +214,10 @@ pub(super) enum Notice {
     StreamEnded { stream: Stream, leaked: bool },
     /// Both streams together have produced more than they may.
     OutputLimitPassed,
-    /// Output is lost, with its consumer or by a failure of ours, and that is to stop the run.
+    /// Output is lost, and that is to stop the run.
     OutputLost,
+    /// A part of ours failed, and the run cannot be told truly any more.
+    Broken,
     /// Everything is shown and written.
     Delivered,
 }

@@ -255,8 +255,9 @@ impl Ending {
 
     /// Writes the result wherever it goes, says what failed, and returns the exit status.
     ///
-    /// The file is written before standard output has its result, so that both can tell of a full disk, and
-    /// takes its place after it, so that it can tell of a consumer that was lost with the last line.
+    /// A file is written before standard output has its result, so that both can tell of a full disk, and takes
+    /// its place after it, so that it can tell of a consumer that was lost with the last line. What is no file
+    /// has its result first: only then is it known whether it took it.
     fn conclude(
         mut self,
         sink: &mut dyn Sink,
@@ -266,6 +267,9 @@ impl Ending {
     ) -> u8 {
         self.report.outcome.note_delivery(&self.report.delivery);
         self.stage(&mut result_file, sink, display, patience);
+        if let Some(file) = result_file.take_if(|file| !file.is_staged()) {
+            self.commit(file, sink, display, patience);
+        }
         if !sink.is_lost()
             && let Err(lost) = sink.result(self.result(sink, display))
         {
@@ -277,10 +281,7 @@ impl Ending {
             self.stage(&mut result_file, sink, display, patience);
         }
         if let Some(file) = result_file {
-            let result = Event::Result(Box::new(self.result(sink, display)));
-            if let Err(error) = file.commit(&result, patience) {
-                self.fail(error, patience);
-            }
+            self.commit(file, sink, display, patience);
         }
         if let Delivery::Failed(error) = &self.report.delivery {
             message::say_error(error, patience);
@@ -289,6 +290,19 @@ impl Ending {
             supervisor.send(Notice::Delivered);
         }
         self.report.outcome.status(&self.report.delivery)
+    }
+
+    fn commit(
+        &mut self,
+        file: ResultFile,
+        sink: &dyn Sink,
+        display: &Display,
+        patience: &Patience,
+    ) {
+        let result = Event::Result(Box::new(self.result(sink, display)));
+        if let Err(error) = file.commit(&result, patience) {
+            self.fail(error, patience);
+        }
     }
 
     /// Takes note of a failure. The first one is the result's; another one is only told.

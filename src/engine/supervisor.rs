@@ -18,7 +18,7 @@ use crate::model::event::{Exited, Seconds, Stop, ended_fields};
 use crate::model::outcome::{Ended, Outcome, StopReason, Usage};
 use crate::model::signal::Signal;
 use crate::model::spec::{Limits, Spec};
-use crate::sys::signals::{Signals, stop_self};
+use crate::sys::signals::Signals;
 use crate::sys::{descriptors, drainer, interrupt};
 
 /// The longest wait in one piece; a deadline that lies further off than the system's clock goes is met in
@@ -252,14 +252,15 @@ impl Supervisor {
 
     /// Waits for whatever comes first, and takes in what has come.
     fn wait(&mut self) {
-        let mut fds = Vec::with_capacity(2 + self.links.watched.len());
+        let mut fds = Vec::with_capacity(3 + self.links.watched.len());
         fds.push(PollFd::new(self.links.signals.pipe(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.links.signals.stops(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.links.notices.bell(), PollFlags::POLLIN));
         fds.extend(self.links.watched.iter().map(|&fd| PollFd::new(fd, PollFlags::empty())));
         // Interrupted by a signal is as good as woken by one: it is in the pipe. Anything else passes.
         let found = ppoll(&mut fds, Some(TimeSpec::from_duration(self.next_wait())), None);
         let is_consumer_gone = found.is_ok()
-            && fds[2..].iter().any(|fd| {
+            && fds[3..].iter().any(|fd| {
                 fd.revents().is_some_and(|events| {
                     events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
                 })
@@ -267,6 +268,9 @@ impl Supervisor {
         let received: Vec<Signal> = self.links.signals.pending().collect();
         for signal in received {
             self.receive(signal);
+        }
+        if let Some(stop) = self.links.signals.pending_stop() {
+            self.receive(stop);
         }
         let notices: Vec<Notice> = self.links.notices.pending().collect();
         for notice in notices {
@@ -297,6 +301,11 @@ impl Supervisor {
             }
             Notice::OutputLimitPassed => self.stop(StopReason::Output),
             Notice::OutputLost => self.stop(StopReason::Disconnect),
+            Notice::Broken => {
+                if let Some(action) = self.course.abort(self.now()) {
+                    self.carry_out(action);
+                }
+            }
             Notice::Delivered => self.is_delivered = true,
         }
     }
@@ -316,10 +325,13 @@ impl Supervisor {
             self.hurried_by.get_or_insert(signal);
             self.course.hurry();
         }
-        let Some(forward_as) = forward_as else { return };
+        let Some(forward_as) = forward_as else {
+            self.links.signals.discard_stop(signal);
+            return;
+        };
         match signal {
             Signal::TERM => self.terminate(signal, forward_as),
-            Signal::TSTP | Signal::TTIN | Signal::TTOU => self.suspend(signal, forward_as),
+            Signal::TSTP | Signal::TTIN | Signal::TTOU => self.suspend(forward_as),
             _ => self.forward(signal, forward_as),
         }
     }
@@ -351,16 +363,16 @@ impl Supervisor {
     }
 
     /// Stops the command's group and then this process, as a shell's job is stopped.
-    fn suspend(&mut self, signal: Signal, forward_as: Signal) {
+    fn suspend(&mut self, forward_as: Signal) {
         self.processes.suspend_group(forward_as);
         let before = self.links.shared.elapsed();
-        stop_self(signal);
+        self.links.signals.take_stop();
         let pause = self.links.shared.elapsed().saturating_sub(before);
         self.paused += pause;
         self.links.shared.shift_activity(pause);
         let received: Vec<Signal> = self.links.signals.pending().collect();
         if !received.contains(&Signal::CONT) {
-            // The kernel did not stop us, since nobody could have continued us.
+            // The kernel did not stop us, since nobody could have continued us, or the CONT is yet to come.
             self.processes.signal_group(Signal::CONT);
         }
         for signal in received {

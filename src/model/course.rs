@@ -242,6 +242,12 @@ impl Course {
         None
     }
 
+    /// A part of ours failed: the run is killed, for no reason of its own.
+    pub fn abort(&mut self, now: Duration) -> Option<Action> {
+        let request = StopRequest { grace: Duration::ZERO, ..self.request_for(None) };
+        if self.is_limited() { self.escalation.request(request, now) } else { None }
+    }
+
     /// Whether the run can still be stopped for a limit: not once its command has ended by itself and what it
     /// left behind is to be left.
     fn is_limited(&self) -> bool {

@@ -91,6 +91,12 @@ impl ResultFile {
         Ok(())
     }
 
+    /// Whether what is there to be put in its place was written beside it.
+    #[must_use]
+    pub fn is_staged(&self) -> bool {
+        matches!(self.place, Place::Regular { .. })
+    }
+
     /// Puts the result in its place, for as long as `patience` lasts where a reader has to take it. A file has
     /// what was staged.
     ///
@@ -166,7 +172,10 @@ fn place_at(given: &Path) -> io::Result<Place> {
 fn open_when_read(path: &Path, patience: &Patience) -> io::Result<File> {
     loop {
         match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && !patience.is_over() => {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
+                if patience.is_over() {
+                    return Err(io::Error::other("nobody reads it"));
+                }
                 std::thread::sleep(FIFO_LOOK);
             }
             opened => return opened,

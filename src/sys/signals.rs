@@ -1,6 +1,7 @@
 //! Which signals runcast takes, what their dispositions were when it was started, and the pipe they arrive in.
 //!
-//! ctrlc takes INT, since here every INT goes on to the command whoever sent it; signal-hook takes the others.
+//! ctrlc takes INT, since here every INT goes on to the command whoever sent it; signal-hook takes the others,
+//! but for those that stop a process: they stay with the kernel until we stop, so that a CONT can take them back.
 //! A signal that was ignored at the start gets no handler and stays ignored, in the command too. All of them
 //! are blocked while the command is made: one that came between fork and exec would run a handler of ours in
 //! the child. Only the supervisor lets them through.
@@ -11,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal, pthread_sigmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
@@ -53,6 +55,9 @@ pub struct Signals {
     taken: SigSet,
     /// Those with a handler of ours.
     handled: Vec<Signal>,
+    /// Tells that one of [`STOPS`] has come. They are never read from it: see [`Signals::take_stop`].
+    stops: SignalFd,
+    stop_set: SigSet,
     takes_interrupt: bool,
 }
 
@@ -73,19 +78,30 @@ pub fn take() -> io::Result<(Signals, Vec<Signal>)> {
         ignore(Signal::XFSZ);
         to_reset.push(Signal::XFSZ);
     }
-    let mut handled = vec![Signal::CHLD];
-    handled.extend(FORWARDED.into_iter().filter(|&signal| !is_ignored(signal)));
+    let forwarded = FORWARDED.into_iter().filter(|&signal| !is_ignored(signal));
+    let (stops, others): (Vec<Signal>, Vec<Signal>) =
+        forwarded.partition(|signal| STOPS.contains(signal));
+    let handled: Vec<Signal> = std::iter::once(Signal::CHLD).chain(others).collect();
     to_reset.extend(&handled[1..]);
-    let taken =
-        handled.iter().filter_map(|signal| NixSignal::try_from(signal.number()).ok()).collect();
+    let (taken, stop_set) = (set_of(&handled), set_of(&stops));
+    let mut blocked = taken;
+    blocked.extend(&stop_set);
     // Whatever was blocked when we were started is let through, here and later in the command.
-    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&taken), None)?;
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&blocked), None)?;
+    let stops = SignalFd::with_flags(&stop_set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let (read, write) = UnixStream::pair()?;
     let by_signal_hook = handled.iter().filter(|&&signal| signal != Signal::INT);
     let numbers: Vec<i32> = by_signal_hook.map(|signal| signal.number()).collect();
     let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, numbers)?;
     let takes_interrupt = handled.contains(&Signal::INT);
-    Ok((Signals { delivery, taken, handled, takes_interrupt }, to_reset))
+    Ok((Signals { delivery, taken, handled, stops, stop_set, takes_interrupt }, to_reset))
+}
+
+/// The signals of job control that stop a process.
+const STOPS: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
+
+fn set_of(signals: &[Signal]) -> SigSet {
+    signals.iter().filter_map(|signal| NixSignal::try_from(signal.number()).ok()).collect()
 }
 
 /// Whoever lets go of the signals has them act by default again.
@@ -94,8 +110,10 @@ impl Drop for Signals {
         for &signal in &self.handled {
             set_default(signal);
         }
-        // It fails for no set of signals.
-        let _ = pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&self.taken), None);
+        for set in [&self.taken, &self.stop_set] {
+            // It fails for no set of signals.
+            let _ = pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(set), None);
+        }
     }
 }
 
@@ -120,6 +138,43 @@ impl Signals {
         listening
     }
 
+    /// What becomes readable when a signal that stops a process has come and waits to be taken.
+    #[must_use]
+    pub fn stops(&self) -> BorrowedFd<'_> {
+        self.stops.as_fd()
+    }
+
+    /// The signal that waits to stop us.
+    #[must_use]
+    pub fn pending_stop(&self) -> Option<Signal> {
+        // SAFETY: an all-zero set of signals is the empty one.
+        let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: writes to one live value. It does not fail.
+        unsafe { libc::sigpending(&raw mut pending) };
+        // SAFETY: reads one live value.
+        STOPS
+            .into_iter()
+            .find(|stop| unsafe { libc::sigismember(&raw const pending, stop.number()) == 1 })
+    }
+
+    /// Throws a signal away that waits to stop us.
+    pub fn discard_stop(&self, signal: Signal) {
+        if STOPS.contains(&signal) {
+            // One that is not there any more was taken back by a CONT.
+            let _ = self.stops.read_signal();
+        }
+    }
+
+    /// Lets the signals that stop a process act, by their default, and returns when we were continued; or at
+    /// once, where the kernel discards the stop because nobody could continue us, or where a CONT has come
+    /// meanwhile: that takes back a stop that waits, which is why none is ever taken from the kernel's hands.
+    pub fn take_stop(&self) {
+        for how in [SigmaskHow::SIG_UNBLOCK, SigmaskHow::SIG_BLOCK] {
+            // It fails for no set of signals.
+            let _ = pthread_sigmask(how, Some(&self.stop_set), None);
+        }
+    }
+
     /// What becomes readable when one has come.
     #[must_use]
     pub fn pipe(&self) -> BorrowedFd<'_> {
@@ -130,26 +185,6 @@ impl Signals {
     pub fn pending(&mut self) -> impl Iterator<Item = Signal> + use<'_> {
         self.delivery.pending().filter_map(Signal::from_number)
     }
-}
-
-/// Stops this process by a stop signal's default action, as if it had never been handled, and returns when it
-/// is continued, or at once where the kernel discards the stop because nobody could continue us.
-///
-/// The signal itself is used and not STOP: in an orphaned process group STOP would stop us for ever.
-pub fn stop_self(signal: Signal) {
-    // SAFETY: an all-zero sigaction is a valid one.
-    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: as above; both are set up by the calls below before they are used.
-    let mut default: libc::sigaction = unsafe { std::mem::zeroed() };
-    default.sa_sigaction = libc::SIG_DFL;
-    // SAFETY: the default action runs no code of ours; pointers are to live values.
-    if unsafe { libc::sigaction(signal.number(), &raw const default, &raw mut before) } != 0 {
-        return;
-    }
-    // SAFETY: a plain number; the calling thread has the signal unblocked, so it acts before this returns.
-    unsafe { libc::raise(signal.number()) };
-    // SAFETY: puts back what the first call read.
-    unsafe { libc::sigaction(signal.number(), &raw const before, std::ptr::null_mut()) };
 }
 
 /// Lets every signal through and gives each its default disposition, for a child that goes on without us.
