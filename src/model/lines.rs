@@ -112,7 +112,7 @@ impl LineCutter {
 
     /// All whole lines of the block at once, at the start of a line.
     fn whole_lines<'b>(&mut self, block: &'b [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'b [u8] {
-        let end = if self.split == Split::Nul { 0 } else { b'\n' };
+        let end = last_end(self.split);
         // Any line within a window of one byte more than the limit is within the limit. So each window
         // needs but its last end, and starts after that of the one before.
         let mut whole = 0;
@@ -263,7 +263,7 @@ impl LineCounter {
                 self.ends -= 1;
             }
         }
-        ends += memchr_iter(self.line_end(), block).count();
+        ends += memchr_iter(last_end(self.split), block).count();
         self.ends += ends as u64;
         self.last = Some(*last);
     }
@@ -280,14 +280,15 @@ impl LineCounter {
     #[must_use]
     pub fn lines_at_end(&self) -> u64 {
         let unfinished = self.last.is_some_and(|last| {
-            last != self.line_end() && !(self.split == Split::Cr && last == b'\r')
+            last != last_end(self.split) && !(self.split == Split::Cr && last == b'\r')
         });
         self.ends + u64::from(unfinished)
     }
+}
 
-    fn line_end(&self) -> u8 {
-        if self.split == Split::Nul { 0 } else { b'\n' }
-    }
+/// The byte that ends a line, or where several may, the last of a pair.
+fn last_end(split: Split) -> u8 {
+    split.line_end().unwrap_or(b'\n')
 }
 
 #[cfg(test)]

@@ -98,13 +98,7 @@ impl Sink for Text<'_> {
         }
         let Some(why) = self.stop_message(stop.reason) else { return Ok(()) };
         let destination = self.line_start(Stream::Stderr)?;
-        destination.put(
-            format!(
-                "runcast: run stopped: {why}
-"
-            )
-            .as_bytes(),
-        )?;
+        destination.put(format!("runcast: run stopped: {why}\n").as_bytes())?;
         destination.flush()
     }
 
