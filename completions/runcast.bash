@@ -23,7 +23,7 @@ _runcast() {
 
     case "${cmd}" in
         runcast)
-            opts="-t -s -k -r -C -e -f -q -h -V --timeout --idle-timeout --signal --kill-after --rlimit --max-memory --output-limit --shell --map-signal --drain --leftover --nice --umask --no-new-privs --chdir --env --env-file --clear-env --unset --stdin --format --quiet --merge --split --max-line --partial-after --meta --no-argv --on-lag --on-disconnect --result --max-output --keep --help --version"
+            opts="-t -s -k -r -C -e -f -q -h -V --timeout --idle-timeout --signal --kill-after --rlimit --max-memory --output-limit --shell --map-signal --drain --leftover --nice --umask --no-new-privs --chdir --env --env-file --clear-env --unset --stdin --format --quiet --merge --split --max-line --partial-after --meta --no-argv --snapshot-every --heartbeat --stderr-level --on-lag --on-disconnect --record --result --max-output --keep --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -207,14 +207,14 @@ _runcast() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "text ndjson" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text ndjson snapshot cri log logfmt" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
                     return 0
                     ;;
                 -f)
-                    COMPREPLY=($(compgen -W "text ndjson" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text ndjson snapshot cri log logfmt" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
@@ -248,8 +248,29 @@ _runcast() {
                     fi
                     return 0
                     ;;
+                --snapshot-every)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --heartbeat)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --stderr-level)
+                    COMPREPLY=($(compgen -W "debug info warn error" -- "${cur}"))
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
                 --on-lag)
-                    COMPREPLY=($(compgen -W "block" -- "${cur}"))
+                    COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
@@ -259,6 +280,21 @@ _runcast() {
                     COMPREPLY=($(compgen -W "stop continue" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --record)
+                    local oldifs
+                    if [ -n "${IFS+x}" ]; then
+                        oldifs="$IFS"
+                    fi
+                    IFS=$'\n'
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    if [ -n "${oldifs+x}" ]; then
+                        IFS="$oldifs"
+                    fi
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o filenames
                     fi
                     return 0
                     ;;

@@ -18,16 +18,27 @@ complete -c runcast -l env-file -d 'Set the variables of FILE, a NAME=VALUE line
 complete -c runcast -l unset -d 'Remove a variable; repeatable' -r -f
 complete -c runcast -l stdin -d 'What the command reads: inherit, null or a file' -r -F
 complete -c runcast -s f -l format -d 'What standard output carries' -r -f -a "text\t''
-ndjson\t''"
+ndjson\t''
+snapshot\t''
+cri\t''
+log\t''
+logfmt\t''"
 complete -c runcast -l split -d 'What ends a line: LF; LF, CR or CR LF; NUL' -r -f -a "lf\t''
 cr\t''
 nul\t''"
 complete -c runcast -l max-line -d 'The longest piece handled as one line' -r -f
-complete -c runcast -l partial-after -d 'When an unfinished line goes out, or never [default: 200ms]' -r -f
+complete -c runcast -l partial-after -d 'When an unfinished line goes out, or never' -r -f
 complete -c runcast -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
-complete -c runcast -l on-lag -d 'What happens when the output is read too slowly' -r -f -a "block\t''"
+complete -c runcast -l snapshot-every -d 'The least time from one snapshot to the next (snapshot)' -r -f
+complete -c runcast -l heartbeat -d 'Say that the run goes on when nothing else was written for this long (ndjson)' -r -f
+complete -c runcast -l stderr-level -d 'What log and logfmt call a line of standard error' -r -f -a "debug\t''
+info\t''
+warn\t''
+error\t''"
+complete -c runcast -l on-lag -d 'What happens when the output is read too slowly: block or drop[:SIZE]' -r -f
 complete -c runcast -l on-disconnect -d 'What happens when the reader of the output goes away' -r -f -a "stop\t''
 continue\t''"
+complete -c runcast -l record -d 'Also write every event to FILE, as ndjson does, to be played again' -r -F
 complete -c runcast -l result -d 'Write the result, a JSON object, to a file, fd:N or - (standard output)' -r -F
 complete -c runcast -l max-output -d 'How much of each stream the result keeps, or unlimited' -r -f
 complete -c runcast -l keep -d 'Which part it keeps past that; both is half and half' -r -f -a "head\t''

@@ -7,11 +7,11 @@
 use std::ffi::{OsString, c_char, c_int};
 use std::io::Write;
 use std::panic::PanicHookInfo;
+use std::sync::Arc;
 
 use runcast::cli::args::{Parsed, parse};
 use runcast::cli::run;
 use runcast::model::error::{Error, STATUS_FAILED};
-use runcast::sink::destination::Patience;
 use runcast::sink::message;
 use runcast::sys::start;
 
@@ -30,7 +30,7 @@ extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
 fn tell_panic(panic: &PanicHookInfo<'_>) {
     let what = panic.payload_as_str().unwrap_or("panic");
     let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
-    message::say(format_args!("internal error: {what:?}{place}"), &Patience::default());
+    message::say(format_args!("internal error: {what:?}{place}"), &Arc::default());
 }
 
 fn dispatch(words: Vec<OsString>) -> u8 {
@@ -56,6 +56,6 @@ fn show(text: &str) -> u8 {
 }
 
 fn fail(error: &Error) -> u8 {
-    message::say_error(error, &Patience::default());
+    message::say_error(error, &Arc::default());
     error.status()
 }

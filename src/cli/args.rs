@@ -13,14 +13,16 @@ use clap::{Arg, ArgAction, Command, FromArgMatches, ValueHint};
 
 use crate::cli::usage::fault;
 use crate::cli::values::{
-    OnLag, Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
-    parse_line_size, parse_name, parse_nice, parse_partial_after, parse_stdin, parse_variable,
-    text,
+    Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
+    parse_line_size, parse_name, parse_nice, parse_on_lag, parse_partial_after, parse_path,
+    parse_stdin, parse_variable, text,
 };
 use crate::model::error::Error;
 use crate::model::rlimits::parse_rlimits;
 use crate::model::signal::{Signal, parse_signal_map};
-use crate::model::spec::{Format, Keep, Leftover, OnDisconnect, ResultDestination, Split, Stdin};
+use crate::model::spec::{
+    Format, Keep, Leftover, Level, OnDisconnect, OnLag, ResultDestination, Split, Stdin,
+};
 use crate::model::units::{
     parse_duration, parse_limit_duration, parse_meta, parse_size_or_unlimited, parse_umask,
 };
@@ -194,10 +196,13 @@ pub struct SurroundingArgs {
 pub struct OutputArgs {
     /// What standard output carries
     ///
-    /// text is the command's own bytes, each stream to its own; ndjson is one JSON object per line on
-    /// standard output: started, a chunk per line of output, result.
+    /// text is the command's own bytes, each stream to its own. In all others both go to standard output:
+    /// ndjson is one JSON object per line: started, a chunk per line of output, result; snapshot is the same
+    /// with all output so far in place of the chunks; cri is container log lines; log is a JSON record per
+    /// line for log viewers, logfmt the same as key=value pairs.
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = Words(&[
-        ("text", Format::Text), ("ndjson", Format::Ndjson),
+        ("text", Format::Text), ("ndjson", Format::Ndjson), ("snapshot", Format::Snapshot),
+        ("cri", Format::Cri), ("log", Format::Log), ("logfmt", Format::Logfmt),
     ]))]
     pub format: Format,
 
@@ -221,9 +226,10 @@ pub struct OutputArgs {
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = text(parse_line_size))]
     pub max_line: usize,
 
-    /// When an unfinished line goes out, or never [default: 200ms]
+    /// When an unfinished line goes out, or never
     ///
-    /// For ndjson; text never holds anything back. 0 is at once.
+    /// 0 is at once. Default 200ms for ndjson and --record, never for cri, log and logfmt. text and snapshot
+    /// never hold anything back.
     #[arg(long, value_name = "DURATION|never", value_parser = text(parse_partial_after))]
     pub partial_after: Option<TimeLimit>,
 
@@ -235,12 +241,27 @@ pub struct OutputArgs {
     #[arg(long)]
     pub no_argv: bool,
 
-    /// What happens when the output is read too slowly
-    ///
-    /// block: the command waits, as on any pipe.
-    #[arg(long, value_name = "WHAT", default_value = "block", value_parser = Words(&[
-        ("block", OnLag::Block),
+    /// The least time from one snapshot to the next (snapshot)
+    #[arg(long, value_name = "DURATION", default_value = "100ms",
+          value_parser = text(parse_duration))]
+    pub snapshot_every: Duration,
+
+    /// Say that the run goes on when nothing else was written for this long (ndjson)
+    #[arg(long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
+    pub heartbeat: Option<TimeLimit>,
+
+    /// What log and logfmt call a line of standard error
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = Words(&[
+        ("debug", Level::Debug), ("info", Level::Info), ("warn", Level::Warn),
+        ("error", Level::Error),
     ]))]
+    pub stderr_level: Level,
+
+    /// What happens when the output is read too slowly: block or drop[:SIZE]
+    ///
+    /// block: the command waits, as on any pipe. drop: it does not; at most SIZE (8MiB) of output waits, the
+    /// oldest whole lines go, and what went is told.
+    #[arg(long, value_name = "WHAT", default_value = "block", value_parser = text(parse_on_lag))]
     pub on_lag: OnLag,
 
     /// What happens when the reader of the output goes away
@@ -254,8 +275,15 @@ pub struct OutputArgs {
 
 /// Where the result goes and what it holds.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Result")]
+#[command(next_help_heading = "Result and recording")]
 pub struct ResultArgs {
+    /// Also write every event to FILE, as ndjson does, to be played again
+    ///
+    /// runcast replay FILE does that. A name that ends in .cast gets an asciicast (version 2).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
+          value_parser = bytes(parse_path))]
+    pub record: Option<PathBuf>,
+
     /// Write the result, a JSON object, to a file, fd:N or - (standard output)
     ///
     /// A file is written whole or not at all. On standard output the result comes last.
@@ -542,7 +570,7 @@ mod tests {
         let takes_value = |arg: &&Arg| !arg.is_positional() && arg.get_action().takes_values();
         for option in definition.get_arguments().filter(takes_value) {
             let name = option.get_long().expect("every option has a long name");
-            let any_bytes = ["chdir", "env-file", "stdin", "result", "env", "unset"];
+            let any_bytes = ["chdir", "env-file", "stdin", "result", "record", "env", "unset"];
             let is_free = any_bytes.contains(&name);
             for value in [&b""[..], b"-1x", b"nan", b"x\xff", b"\n\x1b[2J"] {
                 let mut typed = OsString::from(format!("--{name}="));

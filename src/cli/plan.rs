@@ -8,8 +8,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::args::{Args, OutputArgs, SurroundingArgs};
-use crate::cli::values::{TimeLimit, Variable};
+use crate::cli::args::{Args, SurroundingArgs};
+use crate::cli::values::Variable;
 use crate::model::error::{Error, reason};
 use crate::model::spec::{Capture, Display, Format, Limits, Spec, Streams};
 use crate::model::units::parse_env_file;
@@ -34,8 +34,14 @@ pub fn display(args: &Args) -> Display {
         quiet: args.output.quiet,
         show_argv: !args.output.no_argv,
         metadata: last_of_each_name(&args.output.meta),
+        shows_unfinished: args.output.partial_after.is_some(),
+        snapshot_every: args.output.snapshot_every,
+        heartbeat: args.output.heartbeat.flatten().filter(|_| args.output.format == Format::Ndjson),
+        stderr_level: args.output.stderr_level,
+        on_lag: args.output.on_lag,
         on_disconnect: args.output.on_disconnect,
         result: args.result.result.clone(),
+        record: args.result.record.clone(),
     }
 }
 
@@ -69,7 +75,7 @@ pub fn plan(args: Args) -> Result<Spec, Error> {
             keep: result.keep,
             max_line_bytes: output.max_line,
             split: output.split,
-            partial_after: partial_after(&output),
+            partial_after: output.partial_after.unwrap_or(Some(DEFAULT_PARTIAL_AFTER)),
         },
         drain: processes.drain,
         leftover: processes.leftover,
@@ -82,14 +88,6 @@ fn shell_argv(command: Vec<OsString>) -> Vec<OsString> {
     let mut words = command.into_iter();
     let string = words.next().unwrap_or_default();
     ["sh".into(), "-c".into(), string, "sh".into()].into_iter().chain(words).collect()
-}
-
-/// Text holds nothing back, so no line is ever unfinished there for too long.
-fn partial_after(output: &OutputArgs) -> TimeLimit {
-    match output.format {
-        Format::Text => None,
-        Format::Ndjson => output.partial_after.unwrap_or(Some(DEFAULT_PARTIAL_AFTER)),
-    }
 }
 
 /// A JSON object has each name once; the last value given is the one that counts.
@@ -206,7 +204,7 @@ mod tests {
         assert_eq!(spec.capture.max_output_bytes, 256 << 10);
         assert_eq!(spec.capture.max_line_bytes, 1 << 20);
         assert_eq!(spec.capture.split, Split::Lf);
-        assert_eq!(spec.capture.partial_after, None);
+        assert_eq!(spec.capture.partial_after, Some(DEFAULT_PARTIAL_AFTER));
         assert_eq!(spec.drain, Duration::from_millis(250));
         assert_eq!(display.format, Format::Text);
         assert!(display.show_argv && !display.quiet);
@@ -248,16 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_line_waits_for_ndjson_alone() {
+    fn an_unfinished_line_waits_unless_told_otherwise() {
         let partial_after = |line: &[&str]| planned(line).0.capture.partial_after;
         assert_eq!(partial_after(&["-fndjson", "x"]), Some(DEFAULT_PARTIAL_AFTER));
         assert_eq!(partial_after(&["-fndjson", "--partial-after=never", "x"]), None);
-        assert_eq!(partial_after(&["-fndjson", "--partial-after=0", "x"]), Some(Duration::ZERO));
-        assert_eq!(
-            partial_after(&["--partial-after=3", "-fndjson", "x"]),
-            Some(Duration::from_secs(3))
-        );
-        assert_eq!(partial_after(&["--partial-after=3", "x"]), None);
+        assert_eq!(partial_after(&["-fcri", "--partial-after=0", "x"]), Some(Duration::ZERO));
+        let shows_unfinished = |line: &[&str]| planned(line).1.shows_unfinished;
+        assert!(shows_unfinished(&["-fcri", "--partial-after=0", "x"]));
+        assert!(!shows_unfinished(&["-fcri", "x"]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From the text of one value to what it means, and the types of values that only the command line has.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -9,7 +10,7 @@ use clap::{Arg, Command};
 
 use crate::model::rlimits::Rlimit;
 use crate::model::signal::Signal;
-use crate::model::spec::{MIN_LINE_BYTES, ResultDestination, Stdin};
+use crate::model::spec::{DEFAULT_LAG_BYTES, MIN_LINE_BYTES, OnLag, ResultDestination, Stdin};
 use crate::model::units::{parse_assignment, parse_duration, parse_size};
 
 /// What one `--env` asks for.
@@ -19,13 +20,6 @@ pub enum Variable {
     Set(OsString, OsString),
     /// Take it over from runcast's own environment.
     Inherit(OsString),
-}
-
-/// What happens when the output is read too slowly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnLag {
-    /// The command waits.
-    Block,
 }
 
 /// A time after which the run is stopped; `None` is never.
@@ -108,6 +102,19 @@ pub(super) fn parse_partial_after(typed: &str) -> Result<TimeLimit, String> {
         "never" => Ok(None),
         _ => parse_duration(typed).map(Some),
     }
+}
+
+pub(super) fn parse_on_lag(typed: &str) -> Result<OnLag, String> {
+    match typed.split_once(':') {
+        None if typed == "block" => Ok(OnLag::Block),
+        None if typed == "drop" => Ok(OnLag::Drop { bytes: DEFAULT_LAG_BYTES }),
+        Some(("drop", size)) => parse_size(size).map(|bytes| OnLag::Drop { bytes }),
+        _ => Err("neither block nor drop[:SIZE]".to_owned()),
+    }
+}
+
+pub(super) fn parse_path(typed: &OsStr) -> Result<PathBuf, String> {
+    if typed.is_empty() { Err("the path is empty".to_owned()) } else { Ok(typed.into()) }
 }
 
 pub(super) fn parse_variable(typed: &OsStr) -> Result<Variable, String> {

@@ -6,6 +6,7 @@ mod channel;
 mod processes;
 mod pump;
 mod reader;
+mod show;
 mod spawn;
 mod supervisor;
 

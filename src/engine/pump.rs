@@ -8,18 +8,17 @@ use std::time::{Duration, Instant};
 
 use crate::engine::channel::{Block, Inbox, Message, Notice, Shared, ToReader, ToSupervisor};
 use crate::model::error::Error;
-use crate::model::event::{Event, Seconds, Started, Stream, StreamTotals};
+use crate::model::event::{Event, Heartbeat, Seconds, Started, Stream, StreamTotals};
 use crate::model::kept::Kept;
-use crate::model::lines::{LineCounter, LineCutter, Piece};
+use crate::model::lines::LineCounter;
 use crate::model::outcome::{Delivery, Outcome};
-use crate::model::spec::{Capture, Display, Format, OnDisconnect};
-use crate::sink::Sink;
+use crate::model::spec::{Capture, Display, OnDisconnect};
 use crate::sink::destination::{Lost, Patience};
+use crate::sink::{Seen, Sink};
 
 /// What the pump knows of one stream.
 #[derive(Debug)]
 struct Flow {
-    cutter: LineCutter,
     counter: LineCounter,
     kept: Kept,
     bytes: u64,
@@ -33,7 +32,6 @@ struct Flow {
 impl Flow {
     fn new(capture: &Capture) -> Self {
         Self {
-            cutter: LineCutter::new(capture.split, capture.max_line_bytes),
             counter: LineCounter::new(capture.split),
             kept: Kept::new(capture.keep, capture.max_output_bytes),
             bytes: 0,
@@ -42,35 +40,16 @@ impl Flow {
         }
     }
 
+    fn count(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.kept.push(bytes);
+        self.counter.push(bytes);
+    }
+
     fn totals(mut self) -> StreamTotals {
         self.kept.settle();
         StreamTotals { kept: self.kept, bytes: self.bytes, lines: self.counter.lines_at_end() }
     }
-}
-
-/// What is wanted of the output beside showing it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Account {
-    /// Counts and the kept part, for a result.
-    Kept,
-    /// Nothing: nobody will see a result.
-    None,
-}
-
-impl Account {
-    fn of(display: &Display) -> Self {
-        match (display.format, &display.result) {
-            (Format::Text, None) => Self::None,
-            _ => Self::Kept,
-        }
-    }
-}
-
-/// What a stream's cutter is to do.
-enum Cut<'b> {
-    Push(&'b [u8]),
-    Unfinished,
-    Finish,
 }
 
 /// The pump of one run.
@@ -80,12 +59,18 @@ pub(super) struct Pump<'a> {
     supervisor: ToSupervisor,
     readers: Vec<ToReader>,
     flows: [Flow; 2],
-    account: Account,
+    /// Whether anybody will see what was counted and kept.
+    counts: bool,
     partial_after: Option<Duration>,
+    heartbeat: Option<Duration>,
+    /// Whether output counts as something that was shown.
+    shows_output: bool,
     on_disconnect: OnDisconnect,
     /// The time of the last event. Each thread takes its time and then queues, so one can be behind another's
     /// by microseconds.
     last_time: Duration,
+    /// When something was last shown.
+    last_shown: Duration,
     taken_bytes: u64,
     delivery: Delivery,
 }
@@ -115,20 +100,22 @@ impl<'a> Pump<'a> {
             supervisor,
             readers,
             flows: [Flow::new(capture), Flow::new(capture)],
-            account: Account::of(display),
+            counts: display.needs_totals(),
             partial_after: capture.partial_after,
+            heartbeat: display.heartbeat,
+            shows_output: !display.quiet,
             on_disconnect: display.on_disconnect,
             last_time: Duration::ZERO,
+            last_shown: Duration::ZERO,
             taken_bytes: 0,
             delivery: Delivery::Whole,
         }
     }
 
     /// Shows the run to its end.
-    pub(super) fn run(mut self, inbox: &Inbox, started: Option<Started<'_>>) -> Report {
+    pub(super) fn run(mut self, inbox: &Inbox, started: Option<Started>) -> Report {
         if let Some(started) = started {
-            let shown = self.sink.started(started);
-            self.look_at(shown);
+            self.show(&Event::Started(started));
         }
         let outcome = loop {
             match inbox.take() {
@@ -165,51 +152,62 @@ impl<'a> Pump<'a> {
     fn take_block(&mut self, stream: Stream, block: Block, at: Duration) {
         let bytes = block.bytes();
         self.taken_bytes += bytes.len() as u64;
+        let at = self.in_order(Seconds(at)).0;
         let flow = &mut self.flows[stream.index()];
         flow.last_read = at;
-        if self.account == Account::Kept {
-            flow.bytes += bytes.len() as u64;
-            flow.kept.push(bytes);
-            flow.counter.push(bytes);
+        if self.counts {
+            flow.count(bytes);
         }
-        if self.sink.wants_lines() {
-            self.cut(stream, Cut::Push(bytes));
-        } else if !self.sink.is_lost() {
-            let shown = self.sink.block(stream, bytes);
-            self.look_at(shown);
+        if self.shows_output {
+            self.last_shown = at;
         }
+        self.tell(|sink| sink.block(stream, bytes, at));
+        self.note_unfinished(stream);
         self.readers[stream.index()].give_back(block);
+        self.refresh(at);
     }
 
     fn end_stream(&mut self, stream: Stream) {
-        if self.sink.wants_lines() {
-            self.cut(stream, Cut::Finish);
-        }
+        let at = self.in_order(Seconds(self.flows[stream.index()].last_read)).0;
+        self.tell(|sink| sink.end(stream, at));
+        self.flows[stream.index()].unfinished_for = None;
     }
 
-    /// Has the stream's cutter do something, and shows the pieces that it gives.
-    fn cut(&mut self, stream: Stream, what: Cut<'_>) {
-        if self.sink.is_lost() {
+    /// Shows what there is of an unfinished line.
+    fn flush_partial(&mut self, stream: Stream) {
+        let at = self.in_order(Seconds(self.flows[stream.index()].last_read)).0;
+        self.tell(|sink| sink.flush_partial(stream, at));
+        self.flows[stream.index()].counter.flush_partial();
+        self.note_unfinished(stream);
+    }
+
+    fn note_unfinished(&mut self, stream: Stream) {
+        let has_unfinished = self.partial_after.is_some() && self.sink.has_unfinished(stream);
+        self.flows[stream.index()].unfinished_for = has_unfinished.then_some(Duration::ZERO);
+    }
+
+    /// Lets the sink show where the run is, if it wants that now.
+    fn refresh(&mut self, now: Duration) {
+        if self.sink.is_lost() || self.sink.due().is_none_or(|due| due > now) {
             return;
         }
-        let Seconds(at) = self.in_order(Seconds(self.flows[stream.index()].last_read));
-        let (flow, sink) = (&mut self.flows[stream.index()], &mut *self.sink);
-        let mut shown = Ok(());
-        let mut emit = |piece: Piece<'_>| {
-            if shown.is_ok() {
-                shown = sink.lines(stream, piece, at);
-            }
+        let [stdout, stderr] = &self.flows;
+        let seen = Seen {
+            kept: [&stdout.kept, &stderr.kept],
+            bytes: [stdout.bytes, stderr.bytes],
+            lines: [stdout.counter.lines_at_end(), stderr.counter.lines_at_end()],
+            last_output: stdout.last_read.max(stderr.last_read),
         };
-        match what {
-            Cut::Push(bytes) => flow.cutter.push(bytes, &mut emit),
-            Cut::Unfinished => {
-                flow.cutter.flush_partial(&mut emit);
-                flow.counter.flush_partial();
-            }
-            Cut::Finish => flow.cutter.finish(&mut emit),
-        }
-        flow.unfinished_for = flow.cutter.has_unfinished().then_some(Duration::ZERO);
+        let shown = self.sink.refresh(now, seen);
         self.look_at(shown);
+    }
+
+    /// Tells the sink something, while there is anybody to see it.
+    fn tell(&mut self, what: impl FnOnce(&mut dyn Sink) -> Result<(), Lost>) {
+        if !self.sink.is_lost() {
+            let shown = what(self.sink);
+            self.look_at(shown);
+        }
     }
 
     /// A time, or that of the event before if it is later.
@@ -219,36 +217,21 @@ impl<'a> Pump<'a> {
     }
 
     fn show(&mut self, event: &Event<'_>) {
-        if !self.sink.is_lost() {
-            let shown = self.sink.event(event);
-            self.look_at(shown);
-        }
+        self.last_shown = self.last_time;
+        self.tell(|sink| sink.event(event));
     }
 
     fn flush(&mut self) {
-        if !self.sink.is_lost() {
-            let shown = self.sink.flush();
-            self.look_at(shown);
-        }
+        self.tell(|sink| sink.flush());
     }
 
-    /// Nothing more has come: writes out what was held back, and waits. An unfinished line goes out when it
-    /// has waited for long enough; only time counts in which the command had the word and not the consumer.
+    /// Nothing more has come: shows what is due, writes out what was held back, and waits. An unfinished line
+    /// goes out when it has waited for long enough; only time counts in which the command had the word and not
+    /// the consumer.
     fn idle(&mut self, inbox: &Inbox) {
-        let mut rest = None;
-        if let Some(partial_after) = self.partial_after {
-            for stream in Stream::ALL {
-                let Some(waited) = self.flows[stream.index()].unfinished_for else { continue };
-                if waited >= partial_after {
-                    self.cut(stream, Cut::Unfinished);
-                } else {
-                    let left = partial_after - waited;
-                    rest = Some(rest.map_or(left, |rest: Duration| rest.min(left)));
-                }
-            }
-        }
+        let rest = [self.partial_rest(), self.refresh_rest(), self.heartbeat_rest()];
         self.flush();
-        let Some(rest) = rest else { return inbox.wait(None) };
+        let Some(rest) = rest.into_iter().flatten().min() else { return inbox.wait(None) };
         let begin = Instant::now();
         inbox.wait(begin.checked_add(rest));
         let waited = begin.elapsed();
@@ -257,6 +240,50 @@ impl<'a> Pump<'a> {
                 *unfinished_for += waited;
             }
         }
+    }
+
+    /// How long until an unfinished line is to go out. One that has waited for long enough goes out here.
+    fn partial_rest(&mut self) -> Option<Duration> {
+        let partial_after = self.partial_after?;
+        let mut rest: Option<Duration> = None;
+        for stream in Stream::ALL {
+            let Some(waited) = self.flows[stream.index()].unfinished_for else { continue };
+            if waited >= partial_after {
+                self.flush_partial(stream);
+            } else {
+                let left = partial_after - waited;
+                rest = Some(rest.map_or(left, |rest| rest.min(left)));
+            }
+        }
+        rest
+    }
+
+    /// How long until the sink wants to show where the run is. What it wants now it shows here.
+    fn refresh_rest(&mut self) -> Option<Duration> {
+        self.sink.due()?;
+        let now = self.in_order(Seconds(self.shared.elapsed())).0;
+        self.refresh(now);
+        self.sink.due().map(|due| due.saturating_sub(now))
+    }
+
+    /// How long until a sign of life is due. One that is due now is shown here.
+    fn heartbeat_rest(&mut self) -> Option<Duration> {
+        let heartbeat = self.heartbeat?;
+        let now = self.shared.elapsed();
+        let silent = now.saturating_sub(self.last_shown);
+        if silent < heartbeat {
+            return Some(heartbeat - silent);
+        }
+        let t = self.in_order(Seconds(now));
+        let [stdout, stderr] = &self.flows;
+        let event = Event::Heartbeat(Heartbeat {
+            t,
+            idle: Seconds(t.0.saturating_sub(stdout.last_read.max(stderr.last_read))),
+            stdout_bytes: stdout.bytes,
+            stderr_bytes: stderr.bytes,
+        });
+        self.show(&event);
+        Some(heartbeat)
     }
 
     /// Takes note of what became of something shown.

@@ -2,107 +2,67 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use crate::engine::channel::{self, Message, Notice, Shared, ToPump, ToReader, ToSupervisor};
 use crate::engine::processes::Processes;
 use crate::engine::pump::{Pump, Report, delivery_of};
 use crate::engine::reader::Reader;
+use crate::engine::show;
 use crate::engine::spawn::{self, Command};
 use crate::engine::supervisor::{Links, Supervisor};
 use crate::model::error::Error;
 use crate::model::event::{Event, RunResult, Started, Stream, StreamTotals, VERSION, argv_fields};
 use crate::model::kept::Kept;
 use crate::model::outcome::{Delivery, Outcome};
-use crate::model::spec::{
-    Display, Format, Keep, Limits, OnDisconnect, ResultDestination, Spec, Streams,
-};
-use crate::sink::destination::{Destination, Patience};
-use crate::sink::ndjson::Ndjson;
+use crate::model::spec::{Capture, Display, Keep, ResultDestination, Spec};
+use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
-use crate::sink::text::Text;
 use crate::sink::{Sink, message};
+use crate::sys::descriptors::PipeGrowth;
+use crate::sys::interrupt;
 use crate::sys::signals;
 use crate::sys::tree::Tree;
-use crate::sys::{
-    descriptors::{self, PipeGrowth},
-    interrupt,
-};
 
 /// Runs a command and shows it, to the end, and returns runcast's exit status.
 ///
 /// A plan that failed is shown as a run that never started: whoever reads the result gets one.
 #[must_use]
 pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
-    let limits = plan.as_ref().ok().map(|spec| spec.limits.clone());
     let patience = Arc::new(Patience::default());
-    let mut sink = match make_sink(limits.as_ref(), display, &patience) {
+    let capture = plan.as_ref().map_or_else(|_| Capture::default(), |spec| spec.capture.clone());
+    let limits = plan.as_ref().ok().map(|spec| &spec.limits);
+    let mut sink = match show::make_sink(display, &capture, limits, &patience) {
         Ok(sink) => sink,
         Err(error) => return fail(&error),
     };
-    let mut result_file = None;
-    let ending = open_result(display).and_then(|file| {
-        result_file = file;
-        supervise(&plan?, display, &patience, &mut *sink)
-    });
+    // Before any other descriptor of ours is opened, so that `fd:N` cannot name one of those.
+    let (mut result_file, mut opened) = match open_result(display) {
+        Ok(file) => (file, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    if opened.is_ok() {
+        match show::recorded(sink, display, &capture, &patience) {
+            Ok(both) => sink = both,
+            Err((error, shown)) => (sink, opened) = (shown, Err(error)),
+        }
+    }
+    let ending = opened.and_then(|()| supervise(&plan?, display, &patience, &mut *sink));
     let ending = ending.unwrap_or_else(Ending::of_failure);
-    ending.conclude(&mut *sink, result_file, display, &patience)
+    ending.conclude(&mut *sink, &mut result_file, display, &patience)
 }
 
 /// Says what failed, where there is nothing to show it in.
 fn fail(error: &Error) -> u8 {
-    message::say_error(error, &Patience::default());
+    message::say_error(error, &Arc::default());
     error.status()
 }
 
-/// What the run is shown in.
-fn make_sink<'a>(
-    limits: Option<&'a Limits>,
-    display: &Display,
-    patience: &'a Patience,
-) -> Result<Box<dyn Sink + 'a>, Error> {
-    let stdout = Destination::new(standard(Stream::Stdout)?, "standard output", patience);
-    Ok(match display.format {
-        Format::Ndjson => Box::new(Ndjson::new(stdout, display)),
-        Format::Text => {
-            let stderr = Destination::new(standard(Stream::Stderr)?, "standard error", patience);
-            Box::new(Text::new([stdout, stderr], display, limits))
-        }
-    })
-}
-
-/// One of our own standard streams. What was closed at the start is `/dev/null` by now.
-fn standard(stream: Stream) -> Result<BorrowedFd<'static>, Error> {
-    let number = match stream {
-        Stream::Stdout => 1,
-        Stream::Stderr => 2,
-    };
-    descriptors::open_descriptor(number)
-        .map_err(|source| Error::Output { what: format!("standard stream {number}"), source })
-}
-
-/// The descriptors whose consumer's end is to stop the run.
-fn watched(spec: &Spec, display: &Display) -> Result<Vec<BorrowedFd<'static>>, Error> {
-    if display.on_disconnect == OnDisconnect::Continue {
-        return Ok(Vec::new());
-    }
-    let streams: &[Stream] = match (display.format, display.quiet) {
-        (Format::Ndjson, _) => &[Stream::Stdout],
-        (Format::Text, false) if spec.streams == Streams::Merged => &[Stream::Stdout],
-        (Format::Text, false) => &Stream::ALL,
-        (Format::Text, true) if display.result == Some(ResultDestination::Stdout) => {
-            &[Stream::Stdout]
-        }
-        (Format::Text, true) => &[],
-    };
-    streams.iter().map(|&stream| standard(stream)).collect()
-}
-
-/// Where the result goes beside the sink. It is looked at before any other descriptor of ours is opened, so
-/// that `fd:N` cannot name one of those.
+/// Where the result goes beside the sink.
 fn open_result(display: &Display) -> Result<Option<ResultFile>, Error> {
     match &display.result {
         None | Some(ResultDestination::Stdout) => Ok(None),
@@ -119,7 +79,7 @@ fn supervise(
     sink: &mut dyn Sink,
 ) -> Result<Ending, Error> {
     // All that can fail before there is a command comes before it.
-    let watched = watched(spec, display)?;
+    let watched = show::watched(spec.streams, display)?;
     let id = fresh_id();
     let (to_pump, inbox) = channel::to_pump();
     let (to_supervisor, notices) =
@@ -133,7 +93,7 @@ fn supervise(
     let command = spawn::spawn(spec, stdin, &to_reset)?;
     let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
     shared.pump.register();
-    let started = (display.format == Format::Ndjson).then(|| started(spec, display, &command, &id));
+    let started = display.needs_started().then(|| started(spec, display, &command, id));
     let mut if_threads_fail = Processes::new(command.pid, tree.clone());
     let processes = Processes::new(command.pid, tree);
     let (pump, pipes) = (to_pump.clone(), command.pipes);
@@ -220,7 +180,7 @@ fn fresh_id() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-fn started<'a>(spec: &'a Spec, display: &Display, command: &Command, id: &'a str) -> Started<'a> {
+fn started(spec: &Spec, display: &Display, command: &Command, id: String) -> Started {
     let (argv, argv_base64) = argv_fields(&spec.argv);
     let directory = spec.directory.as_deref().unwrap_or(Path::new("."));
     Started {
@@ -230,7 +190,8 @@ fn started<'a>(spec: &'a Spec, display: &Display, command: &Command, id: &'a str
         argv: display.show_argv.then_some(argv),
         argv_base64: argv_base64.filter(|_| display.show_argv),
         cwd: directory.canonicalize().ok().map(|path| path.to_string_lossy().into_owned()),
-        time: format!("{:.6}", command.time),
+        time: command.clock.utc(Duration::ZERO),
+        clock: command.clock,
     }
 }
 
@@ -261,26 +222,26 @@ impl Ending {
     fn conclude(
         mut self,
         sink: &mut dyn Sink,
-        mut result_file: Option<ResultFile>,
+        result_file: &mut Option<ResultFile>,
         display: &Display,
-        patience: &Patience,
+        patience: &Arc<Patience>,
     ) -> u8 {
         self.report.outcome.note_delivery(&self.report.delivery);
-        self.stage(&mut result_file, sink, display, patience);
+        self.stage(result_file, sink, display, patience);
         if let Some(file) = result_file.take_if(|file| !file.is_staged()) {
             self.commit(file, sink, display, patience);
         }
         if !sink.is_lost()
-            && let Err(lost) = sink.result(self.result(sink, display))
+            && let Err(lost) = sink.event(&self.result(sink, display))
         {
             match delivery_of(lost, display.on_disconnect, patience) {
                 Delivery::Failed(error) => self.fail(error, patience),
                 delivery => self.report.delivery = delivery,
             }
             self.report.outcome.note_delivery(&self.report.delivery);
-            self.stage(&mut result_file, sink, display, patience);
+            self.stage(result_file, sink, display, patience);
         }
-        if let Some(file) = result_file {
+        if let Some(file) = result_file.take() {
             self.commit(file, sink, display, patience);
         }
         if let Delivery::Failed(error) = &self.report.delivery {
@@ -297,16 +258,15 @@ impl Ending {
         file: ResultFile,
         sink: &dyn Sink,
         display: &Display,
-        patience: &Patience,
+        patience: &Arc<Patience>,
     ) {
-        let result = Event::Result(Box::new(self.result(sink, display)));
-        if let Err(error) = file.commit(&result, patience) {
+        if let Err(error) = file.commit(&self.result(sink, display), patience) {
             self.fail(error, patience);
         }
     }
 
     /// Takes note of a failure. The first one is the result's; another one is only told.
-    fn fail(&mut self, error: Error, patience: &Patience) {
+    fn fail(&mut self, error: Error, patience: &Arc<Patience>) {
         if matches!(self.report.delivery, Delivery::Failed(_)) {
             message::say_error(&error, patience);
         } else {
@@ -314,14 +274,24 @@ impl Ending {
         }
     }
 
-    fn result(&self, sink: &dyn Sink, display: &Display) -> RunResult<'_> {
+    fn result(&self, sink: &dyn Sink, display: &Display) -> Event<'_> {
         let Report { outcome, streams, delivery, taken_bytes } = &self.report;
+        let account = sink.account();
+        let dropped = account.dropped.unwrap_or_default();
         let undelivered_bytes = match delivery {
             Delivery::Cut(_) if display.quiet => Some(0),
-            Delivery::Cut(_) => Some(taken_bytes.saturating_sub(sink.delivered_bytes())),
+            Delivery::Cut(_) => {
+                Some(taken_bytes.saturating_sub(account.delivered_bytes + dropped.bytes))
+            }
             _ => None,
         };
-        RunResult::new(outcome, streams, delivery, undelivered_bytes)
+        Event::Result(Box::new(RunResult {
+            undelivered_bytes,
+            record_error: account.record_error,
+            dropped_bytes: account.dropped.map(|dropped| dropped.bytes),
+            dropped_chunks: account.dropped.map(|dropped| dropped.chunks),
+            ..RunResult::new(outcome, streams, delivery)
+        }))
     }
 
     /// Writes the result beside its place. A file that cannot be written is given up.
@@ -330,10 +300,10 @@ impl Ending {
         result_file: &mut Option<ResultFile>,
         sink: &dyn Sink,
         display: &Display,
-        patience: &Patience,
+        patience: &Arc<Patience>,
     ) {
         let Some(file) = result_file else { return };
-        let staged = file.stage(&Event::Result(Box::new(self.result(sink, display))));
+        let staged = file.stage(&self.result(sink, display));
         if let Err(error) = staged {
             *result_file = None;
             self.fail(error, patience);

@@ -14,6 +14,7 @@ use nix::fcntl::OFlag;
 use crate::model::error::{Error, reason};
 use crate::model::signal::Signal;
 use crate::model::spec::{Spec, Stdin, Streams};
+use crate::model::wall_clock::WallClock;
 use crate::sys::child_setup::{Prepared, StandardStreams};
 use crate::sys::descriptors;
 
@@ -26,7 +27,7 @@ pub(super) struct Command {
     /// When it was started; nothing of it happened before.
     pub(super) start: Instant,
     /// The same on the wall's clock.
-    pub(super) time: Timestamp,
+    pub(super) clock: WallClock,
 }
 
 /// Starts the command on the calling thread, which has to live as long as the run.
@@ -51,12 +52,12 @@ pub(super) fn spawn(
         stdout: write.as_raw_fd(),
         stderr: stderr.as_ref().unwrap_or(&write).as_raw_fd(),
     };
-    let (start, time) = (Instant::now(), Timestamp::now());
+    let (start, clock) = (Instant::now(), WallClock(Timestamp::now()));
     let pid = prepared.start(streams, to_reset)?;
     // The command has it now, or another. Were it held here too, whoever writes to it would not learn that
     // the command reads no more. Where it cannot be let go that is all that is lost.
     let _ = descriptors::release_stdin();
-    Ok(Command { pid, pipes, start, time })
+    Ok(Command { pid, pipes, start, clock })
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {

@@ -15,6 +15,7 @@ use serde::{Serialize, Serializer};
 use crate::model::error::Error;
 use crate::model::kept::Kept;
 use crate::model::outcome::{Delivery, Ended, LimitHit, Outcome, StopReason};
+use crate::model::wall_clock::WallClock;
 
 /// The version of the format. Fields are added without changing it; what is there changes only with it.
 pub const VERSION: u32 = 1;
@@ -105,29 +106,35 @@ pub fn text_fields(bytes: Cow<'_, [u8]>) -> (LossyText<'_>, Option<Base64<'_>>) 
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Event<'a> {
     /// The command was started; the first line.
-    Started(Started<'a>),
+    Started(Started),
     /// One line of output, or a piece of one.
     Chunk(Chunk<'a>),
     /// The command ended, and something it started still holds its streams.
     Exited(Exited),
     /// runcast sends a signal to stop the run.
     Stop(Stop),
+    /// Nothing else was written for a while.
+    Heartbeat(Heartbeat),
+    /// Chunks are not there.
+    Dropped(Dropped),
+    /// What has come so far.
+    Snapshot(Snapshot<'a>),
     /// How it all ended; the last line.
     Result(Box<RunResult<'a>>),
 }
 
 /// The command was started.
-#[derive(Debug, Serialize)]
-pub struct Started<'a> {
+#[derive(Debug, Clone, Serialize)]
+pub struct Started {
     /// [`VERSION`].
     pub v: u32,
     /// The run's name.
-    pub id: &'a str,
+    pub id: String,
     /// The command's process id.
     pub pid: i32,
     /// The command line; absent when it is not to be shown. What is not UTF-8 has U+FFFD.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub argv: Option<Vec<Cow<'a, str>>>,
+    pub argv: Option<Vec<String>>,
     /// The exact bytes of every word, present when one of them is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argv_base64: Option<Vec<String>>,
@@ -135,12 +142,15 @@ pub struct Started<'a> {
     pub cwd: Option<String>,
     /// When, RFC 3339 in UTC with microseconds.
     pub time: String,
+    /// The same, to tell later times by.
+    #[serde(skip)]
+    pub clock: WallClock,
 }
 
 /// The words of a command line as `argv` and, where one is not UTF-8, `argv_base64`.
 #[must_use]
-pub fn argv_fields(argv: &[OsString]) -> (Vec<Cow<'_, str>>, Option<Vec<String>>) {
-    let shown = argv.iter().map(|word| word.to_string_lossy()).collect();
+pub fn argv_fields(argv: &[OsString]) -> (Vec<String>, Option<Vec<String>>) {
+    let shown = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let exact = argv
         .iter()
         .any(|word| word.to_str().is_none())
@@ -166,6 +176,9 @@ pub struct Chunk<'a> {
     /// The exact bytes, present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<Base64<'a>>,
+    /// When it was read, RFC 3339 in UTC with microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
     /// What `--meta` gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata<'a>>,
@@ -206,6 +219,71 @@ pub struct Stop {
     pub reason: Option<StopReason>,
     /// Which signal.
     pub signal: String,
+}
+
+/// Nothing else was written for a while.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Heartbeat {
+    /// When, since the command started.
+    pub t: Seconds,
+    /// Time since either stream last produced something.
+    pub idle: Seconds,
+    /// All bytes of standard output so far.
+    pub stdout_bytes: u64,
+    /// All bytes of standard error so far.
+    pub stderr_bytes: u64,
+}
+
+/// Chunks are not there, since the consumer took too little.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// When the last of them was dropped, since the command started.
+    pub t: Seconds,
+    /// The number of the chunk before the first of them, or 0.
+    pub after_seq: u64,
+    /// How many.
+    pub chunks: u64,
+    /// Bytes of output in them.
+    pub bytes: u64,
+}
+
+/// What has come so far, cut as in the result.
+#[derive(Debug, Serialize)]
+pub struct Snapshot<'a> {
+    /// Null: the command is still running.
+    pub exit_code: Option<u8>,
+    /// The kept part of standard output.
+    pub stdout: LossyText<'a>,
+    /// The kept part of standard error.
+    pub stderr: LossyText<'a>,
+    /// Its exact bytes, present where they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout_base64: Option<Base64<'a>>,
+    /// Its exact bytes, present where they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr_base64: Option<Base64<'a>>,
+    /// Whether more came than was kept. This and the following are present once a stream is cut.
+    #[serde(flatten)]
+    pub cut: Option<SnapshotCut>,
+}
+
+/// What a snapshot tells once one of its streams is cut.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct SnapshotCut {
+    /// Whether more came than was kept.
+    pub stdout_truncated: bool,
+    /// Whether more came than was kept.
+    pub stderr_truncated: bool,
+    /// Bytes left out between the two kept halves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout_omitted: Option<u64>,
+    /// Bytes left out between the two kept halves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr_omitted: Option<u64>,
+    /// All bytes that the stream produced.
+    pub stdout_bytes: u64,
+    /// All bytes that the stream produced.
+    pub stderr_bytes: u64,
 }
 
 /// How a run ended.
@@ -269,6 +347,15 @@ pub struct RunResult<'a> {
     pub duration: Seconds,
     /// What it used.
     pub usage: UsageFields,
+    /// Why the recording is not whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record_error: Option<String>,
+    /// Bytes of output that were dropped since the consumer took too little.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_bytes: Option<u64>,
+    /// Chunks that were dropped since the consumer took too little.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_chunks: Option<u64>,
     /// runcast's own failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorFields>,
@@ -313,14 +400,10 @@ pub struct StreamTotals {
 
 impl<'a> RunResult<'a> {
     /// Puts the result together from how the run ended, what was seen of its streams (standard output
-    /// first), and what became of its output on the way to the consumer.
+    /// first), and what became of its output on the way to the consumer. What of the output was not shown,
+    /// and why, only its sink knows: that is left out.
     #[must_use]
-    pub fn new(
-        outcome: &'a Outcome,
-        streams: &'a [StreamTotals; 2],
-        delivery: &Delivery,
-        undelivered_bytes: Option<u64>,
-    ) -> Self {
+    pub fn new(outcome: &'a Outcome, streams: &'a [StreamTotals; 2], delivery: &Delivery) -> Self {
         let [stdout, stderr] = streams;
         let (stdout_text, stdout_base64) = text_fields(stdout.kept.bytes());
         let (stderr_text, stderr_base64) = text_fields(stderr.kept.bytes());
@@ -345,7 +428,7 @@ impl<'a> RunResult<'a> {
             stderr_bytes: stderr.bytes,
             stdout_lines: stdout.lines,
             stderr_lines: stderr.lines,
-            undelivered_bytes,
+            undelivered_bytes: None,
             leaked: outcome.leaked,
             leftover: &outcome.leftover,
             limit: outcome.limit.map(LimitHit::as_str),
@@ -355,6 +438,9 @@ impl<'a> RunResult<'a> {
                 system: Seconds(outcome.usage.system),
                 max_rss: outcome.usage.max_rss_bytes,
             },
+            record_error: None,
+            dropped_bytes: None,
+            dropped_chunks: None,
             error: match delivery {
                 Delivery::Failed(error) => Some(error.into()),
                 _ => None,

@@ -21,6 +21,16 @@ pub enum Piece<'a> {
     },
 }
 
+impl<'a> Piece<'a> {
+    /// Its bytes, however many lines they are.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Lines(bytes) | Self::One { bytes, .. } => bytes,
+        }
+    }
+}
+
 /// Capacity of the buffer for an unfinished line that is always kept. Less, and blocks that a pipe
 /// delivers at once, up to 64 KiB, allocate again and again; more, and each stream holds it for nothing.
 const MODEST_BYTES: usize = 64 * 1024;
@@ -67,7 +77,7 @@ impl LineCutter {
     ///
     /// Where LF or NUL ends lines, and blocks are within the limit, this is one search from the block's
     /// end, and only the unfinished rest is copied.
-    pub fn push(&mut self, mut block: &[u8], emit: &mut impl FnMut(Piece<'_>)) {
+    pub fn push(&mut self, mut block: &[u8], emit: &mut dyn FnMut(Piece<'_>)) {
         while !block.is_empty() {
             block = if self.cr_waits {
                 self.end_at_cr(block, emit)
@@ -81,7 +91,7 @@ impl LineCutter {
 
     /// Emits what is unfinished as a partial piece, but for a character that is unfinished itself. A CR
     /// has then waited in vain: its line is whole, and a LF that comes yet is a line of its own.
-    pub fn flush_partial(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
+    pub fn flush_partial(&mut self, emit: &mut dyn FnMut(Piece<'_>)) {
         if self.cr_waits {
             return self.finish(emit);
         }
@@ -92,7 +102,7 @@ impl LineCutter {
     }
 
     /// Emits what is unfinished as the stream's last line, whatever its bytes; the stream has ended.
-    pub fn finish(&mut self, emit: &mut impl FnMut(Piece<'_>)) {
+    pub fn finish(&mut self, emit: &mut dyn FnMut(Piece<'_>)) {
         if !self.pending.is_empty() {
             self.emit_pending(self.pending.len(), false, emit);
         }
@@ -111,7 +121,7 @@ impl LineCutter {
     // Each of the following takes the start of a block that is not empty and returns the rest of it.
 
     /// All whole lines of the block at once, at the start of a line.
-    fn whole_lines<'b>(&mut self, block: &'b [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'b [u8] {
+    fn whole_lines<'b>(&mut self, block: &'b [u8], emit: &mut dyn FnMut(Piece<'_>)) -> &'b [u8] {
         let end = last_end(self.split);
         // Any line within a window of one byte more than the limit is within the limit. So each window
         // needs but its last end, and starts after that of the one before.
@@ -137,7 +147,7 @@ impl LineCutter {
     }
 
     /// The current line up to its end, or to the limit, or all of the block.
-    fn one_line<'b>(&mut self, block: &'b [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'b [u8] {
+    fn one_line<'b>(&mut self, block: &'b [u8], emit: &mut dyn FnMut(Piece<'_>)) -> &'b [u8] {
         // One byte more than the limit: if it is the end, the line is whole.
         let room = self.max_bytes + 1 - self.pending.len();
         let window = &block[..block.len().min(room)];
@@ -179,7 +189,7 @@ impl LineCutter {
     /// A piece of a line that is longer than the limit: what is pending and the start of the block come to
     /// at least one byte more, without an end. That byte is waited for, so that an end there belongs to
     /// the piece before it, and the last piece of a line is never the end alone.
-    fn cut<'b>(&mut self, block: &'b [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'b [u8] {
+    fn cut<'b>(&mut self, block: &'b [u8], emit: &mut dyn FnMut(Piece<'_>)) -> &'b [u8] {
         let taken = self.max_bytes - self.pending.len();
         if self.pending.is_empty() {
             let len = taken - unfinished_character(&block[..taken]);
@@ -199,7 +209,7 @@ impl LineCutter {
     }
 
     /// The line whose CR waited, with its LF if that is what comes.
-    fn end_at_cr<'b>(&mut self, block: &'b [u8], emit: &mut impl FnMut(Piece<'_>)) -> &'b [u8] {
+    fn end_at_cr<'b>(&mut self, block: &'b [u8], emit: &mut dyn FnMut(Piece<'_>)) -> &'b [u8] {
         let rest = block.strip_prefix(b"\n").unwrap_or(block);
         self.pending.extend_from_slice(&block[..block.len() - rest.len()]);
         self.finish(emit);
@@ -207,7 +217,7 @@ impl LineCutter {
     }
 
     /// Emits the first `len` bytes of what is pending and forgets them.
-    fn emit_pending(&mut self, len: usize, partial: bool, emit: &mut impl FnMut(Piece<'_>)) {
+    fn emit_pending(&mut self, len: usize, partial: bool, emit: &mut dyn FnMut(Piece<'_>)) {
         emit(Piece::One { bytes: &self.pending[..len], partial });
         self.continued = partial;
         self.pending.drain(..len);

@@ -12,3 +12,4 @@ pub mod rlimits;
 pub mod signal;
 pub mod spec;
 pub mod units;
+pub mod wall_clock;

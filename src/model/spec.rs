@@ -110,6 +110,22 @@ pub struct Capture {
     pub partial_after: Option<Duration>,
 }
 
+impl Default for Capture {
+    /// Nothing is kept, and lines are cut as they are by default.
+    fn default() -> Self {
+        Self {
+            max_output_bytes: 0,
+            keep: Keep::Head,
+            max_line_bytes: DEFAULT_LINE_BYTES,
+            split: Split::Lf,
+            partial_after: None,
+        }
+    }
+}
+
+/// `--max-line` where it is not given.
+const DEFAULT_LINE_BYTES: usize = 1 << 20;
+
 /// The smallest `--max-line`: a piece never ends inside a character, and one takes up to four bytes.
 pub const MIN_LINE_BYTES: usize = 4;
 
@@ -158,7 +174,7 @@ pub enum Leftover {
     Wait,
 }
 
-/// How a run is shown and where its result goes.
+/// How a run is shown, and where else it goes.
 #[derive(Debug, Clone)]
 pub struct Display {
     /// What standard output carries.
@@ -169,10 +185,36 @@ pub struct Display {
     pub show_argv: bool,
     /// What every chunk carries as `metadata`, in the order given.
     pub metadata: Vec<(String, String)>,
+    /// Whether unfinished lines go out in a format that shows whole lines to people.
+    pub shows_unfinished: bool,
+    /// The least time from one snapshot to the next.
+    pub snapshot_every: Duration,
+    /// After how long without anything else an event says that the run goes on; `None` is never.
+    pub heartbeat: Option<Duration>,
+    /// What a record of a log calls a line of standard error.
+    pub stderr_level: Level,
+    /// What happens when the output is read too slowly.
+    pub on_lag: OnLag,
     /// What a consumer that went away means for the run.
     pub on_disconnect: OnDisconnect,
     /// Where the result object goes beside standard output.
     pub result: Option<ResultDestination>,
+    /// The file that the events are recorded in.
+    pub record: Option<PathBuf>,
+}
+
+impl Display {
+    /// Whether anybody is told what was started, when, and as what.
+    #[must_use]
+    pub fn needs_started(&self) -> bool {
+        self.format != Format::Text || self.record.is_some()
+    }
+
+    /// Whether anybody sees what was counted and kept of the output.
+    #[must_use]
+    pub fn needs_totals(&self) -> bool {
+        self.needs_started() || self.result.is_some()
+    }
 }
 
 /// What standard output carries.
@@ -182,7 +224,56 @@ pub enum Format {
     Text,
     /// One JSON object per line.
     Ndjson,
+    /// The growing output as whole snapshots, one JSON object per line.
+    Snapshot,
+    /// Container log lines.
+    Cri,
+    /// One JSON object per line, for log viewers.
+    Log,
+    /// The same records as `key=value` pairs.
+    Logfmt,
 }
+
+/// How grave a record of a log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// `debug`
+    Debug,
+    /// `info`
+    Info,
+    /// `warn`
+    Warn,
+    /// `error`
+    Error,
+}
+
+impl Level {
+    /// The word that records carry.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What happens when the output is read too slowly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLag {
+    /// The command waits.
+    Block,
+    /// At most so many bytes wait; the oldest lines go.
+    Drop {
+        /// Bytes of output that may wait.
+        bytes: u64,
+    },
+}
+
+/// How much output may wait for its reader before the oldest is dropped, where that is not said.
+pub const DEFAULT_LAG_BYTES: u64 = 8 << 20;
 
 /// What a consumer that went away means for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

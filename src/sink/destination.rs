@@ -2,7 +2,8 @@
 //! disk, a non-blocking pipe and a reader that takes no more are told apart.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use nix::errno::Errno;
@@ -61,15 +62,33 @@ impl Patience {
     }
 }
 
+/// What a destination writes to.
+#[derive(Debug)]
+pub enum Outlet {
+    /// A descriptor that stays open as long as the process lives.
+    Standard(BorrowedFd<'static>),
+    /// One that was opened for it.
+    Opened(OwnedFd),
+}
+
+impl AsFd for Outlet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Standard(fd) => *fd,
+            Self::Opened(fd) => fd.as_fd(),
+        }
+    }
+}
+
 /// A descriptor to write to, with a buffer in front of it.
 #[derive(Debug)]
-pub struct Destination<'a> {
-    fd: BorrowedFd<'a>,
+pub struct Destination {
+    outlet: Outlet,
     name: String,
     /// Made when it is first needed. Only the first `filled` bytes are to be written.
     buffer: Vec<u8>,
     filled: usize,
-    patience: &'a Patience,
+    patience: Arc<Patience>,
     growth: PipeGrowth,
     /// Told once; what is written after that is let fall.
     is_lost: bool,
@@ -78,16 +97,16 @@ pub struct Destination<'a> {
     at_line_start: bool,
 }
 
-impl<'a> Destination<'a> {
+impl Destination {
     /// A destination that errors call `name`.
     #[must_use]
-    pub fn new(fd: BorrowedFd<'a>, name: impl Into<String>, patience: &'a Patience) -> Self {
+    pub fn new(outlet: Outlet, name: impl Into<String>, patience: &Arc<Patience>) -> Self {
         Self {
-            fd,
+            outlet,
             name: name.into(),
             buffer: Vec::new(),
             filled: 0,
-            patience,
+            patience: Arc::clone(patience),
             growth: PipeGrowth::default(),
             is_lost: false,
             flushes: 0,
@@ -205,10 +224,10 @@ impl<'a> Destination<'a> {
             }
             rest = &rest[..rest.len().min(UNBLOCKED_BYTES)];
         }
-        match nix::unistd::write(self.fd, rest) {
+        match nix::unistd::write(&self.outlet, rest) {
             Ok(count) => {
                 *written += count;
-                self.growth.note(self.fd, count);
+                self.growth.note(self.outlet.as_fd(), count);
                 if let Some(last) = written.checked_sub(1) {
                     self.at_line_start = bytes[last] == b'\n';
                 }
@@ -241,12 +260,12 @@ impl<'a> Destination<'a> {
     }
 
     fn has_room(&self) -> bool {
-        let mut fds = [PollFd::new(self.fd, PollFlags::POLLOUT)];
+        let mut fds = [PollFd::new(self.outlet.as_fd(), PollFlags::POLLOUT)];
         matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
     }
 
     fn wait_for_room(&self) {
-        let mut fds = [PollFd::new(self.fd, PollFlags::POLLOUT)];
+        let mut fds = [PollFd::new(self.outlet.as_fd(), PollFlags::POLLOUT)];
         // Whatever it says, the next write tells more.
         let _ = poll(&mut fds, PollTimeout::NONE);
     }
@@ -257,12 +276,12 @@ impl<'a> Destination<'a> {
 }
 
 /// A destination as serde's writer takes it; how it was lost is kept beside.
-struct EventWriter<'d, 'a> {
-    destination: &'d mut Destination<'a>,
+struct EventWriter<'d> {
+    destination: &'d mut Destination,
     lost: Option<Lost>,
 }
 
-impl io::Write for EventWriter<'_, '_> {
+impl io::Write for EventWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.destination.put(bytes) {
             Ok(()) => Ok(bytes.len()),

@@ -10,11 +10,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::model::escape::{LEAST_ROOM, escape_until, escaped};
-use crate::model::event::{Event, Metadata, RunResult, Started, Stream};
+use crate::model::event::{Event, Metadata, Stream};
 use crate::model::lines::Piece;
-use crate::model::spec::Display;
-use crate::sink::Sink;
+use crate::model::wall_clock::WallClock;
 use crate::sink::destination::{Destination, Lost};
+use crate::sink::lined::LineFormat;
 
 /// Bytes of a piece that are put into base64 at a time: a multiple of three is encoded without padding, so
 /// the parts can stand one behind another.
@@ -22,30 +22,46 @@ const BASE64_BYTES: usize = 3 * 1024;
 
 /// Shows a run as NDJSON.
 #[derive(Debug)]
-pub struct Ndjson<'a> {
-    out: Destination<'a>,
-    quiet: bool,
+pub struct Ndjson {
+    out: Destination,
     head: Head,
-    /// What ends a chunk behind its own fields.
+    /// What ends every chunk: the metadata and the closing brace.
+    end: Vec<u8>,
+    /// What ends a chunk behind its own fields: the time, if that is shown, and `end`.
     tail: Vec<u8>,
+    /// Whether every chunk has its time, and with the first event what that is told by.
+    clock: Option<WallClock>,
+    shows_time: bool,
     /// Bytes of output whose chunks went whole into the buffer.
     put_bytes: u64,
     /// Bytes of output in the last chunk of which a part was written before the rest was put.
     split_bytes: u64,
 }
 
-impl<'a> Ndjson<'a> {
-    /// Shows a run on this destination.
+impl Ndjson {
+    /// Shows a run on this destination, every chunk with this metadata, and with its `time` if that is asked
+    /// for.
     #[must_use]
-    pub fn new(out: Destination<'a>, display: &Display) -> Self {
-        let mut tail = Vec::new();
-        if !display.metadata.is_empty() {
-            tail.extend_from_slice(b",\"metadata\":");
-            serde_json::to_writer(&mut tail, &Metadata(&display.metadata))
+    pub fn new(out: Destination, metadata: &[(String, String)], shows_time: bool) -> Self {
+        let mut end = Vec::new();
+        if !metadata.is_empty() {
+            end.extend_from_slice(b",\"metadata\":");
+            serde_json::to_writer(&mut end, &Metadata(metadata))
                 .expect("strings into memory cannot fail");
         }
-        tail.extend_from_slice(b"}\n");
-        Self { out, quiet: display.quiet, head: Head::new(), tail, put_bytes: 0, split_bytes: 0 }
+        end.extend_from_slice(b"}\n");
+        let (tail, head) = (end.clone(), Head::new());
+        Self { out, head, end, tail, clock: None, shows_time, put_bytes: 0, split_bytes: 0 }
+    }
+
+    fn set_time(&mut self, at: Duration) {
+        if let Some(clock) = self.clock.filter(|_| self.shows_time) {
+            self.tail.clear();
+            self.tail.extend_from_slice(b",\"time\":\"");
+            self.tail.extend_from_slice(clock.utc(at).as_bytes());
+            self.tail.push(b'"');
+            self.tail.extend_from_slice(&self.end);
+        }
     }
 
     /// Whole lines: those that are UTF-8 all at once, others one by one.
@@ -154,21 +170,11 @@ impl<'a> Ndjson<'a> {
     }
 }
 
-impl Sink for Ndjson<'_> {
-    fn wants_lines(&self) -> bool {
-        !self.quiet
-    }
-
-    fn started(&mut self, started: Started<'_>) -> Result<(), Lost> {
-        self.event(&Event::Started(started))
-    }
-
-    fn block(&mut self, _: Stream, _: &[u8]) -> Result<(), Lost> {
-        Ok(())
-    }
-
+impl LineFormat for Ndjson {
     fn lines(&mut self, stream: Stream, piece: Piece<'_>, at: Duration) -> Result<(), Lost> {
-        self.head.set(stream, at);
+        if self.head.set(stream, at) {
+            self.set_time(at);
+        }
         match piece {
             Piece::One { bytes, partial } => self.put_one(bytes, partial),
             Piece::Lines(lines) => self.put_lines(lines),
@@ -176,20 +182,23 @@ impl Sink for Ndjson<'_> {
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+        if let Event::Started(started) = event {
+            self.clock = Some(started.clock);
+            self.set_time(Duration::ZERO);
+        }
         self.out.put_event(event)
     }
 
-    fn result(&mut self, result: RunResult<'_>) -> Result<(), Lost> {
-        self.event(&Event::Result(Box::new(result)))?;
-        self.out.flush()
+    fn set_seq(&mut self, seq: u64) {
+        self.head.set_seq(seq);
     }
 
-    fn flush(&mut self) -> Result<(), Lost> {
-        self.out.flush()
+    fn out(&mut self) -> &mut Destination {
+        &mut self.out
     }
 
-    fn is_lost(&self) -> bool {
-        self.out.is_lost()
+    fn out_ref(&self) -> &Destination {
+        &self.out
     }
 
     /// Half a line is of no use to a reader, so what counts is in lines that were written to their end.
@@ -233,9 +242,19 @@ impl Head {
         head
     }
 
-    fn set(&mut self, stream: Stream, at: Duration) {
-        if (self.stream, self.at) != (stream, at) {
+    /// Returns whether something of it changed.
+    fn set(&mut self, stream: Stream, at: Duration) -> bool {
+        let is_new = (self.stream, self.at) != (stream, at);
+        if is_new {
             (self.stream, self.at) = (stream, at);
+            self.make();
+        }
+        is_new
+    }
+
+    fn set_seq(&mut self, seq: u64) {
+        if self.seq != seq {
+            self.seq = seq;
             self.make();
         }
     }
@@ -355,27 +374,16 @@ fn chunk_bytes(line: &[u8]) -> Option<u64> {
 mod tests {
     use std::fs::File;
     use std::io::{Read, Seek};
-    use std::os::fd::AsFd;
+    use std::sync::Arc;
 
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
     use super::*;
     use crate::model::event::{Chunk, Seconds, text_fields};
     use crate::model::lines::LineCutter;
-    use crate::model::spec::{Format, OnDisconnect, Split};
-    use crate::sink::destination::Patience;
+    use crate::model::spec::Split;
+    use crate::sink::destination::Outlet;
     use crate::sink::write_json_line;
-
-    fn display(metadata: &[(String, String)]) -> Display {
-        Display {
-            format: Format::Ndjson,
-            quiet: false,
-            show_argv: true,
-            metadata: metadata.to_vec(),
-            on_disconnect: OnDisconnect::Stop,
-            result: None,
-        }
-    }
 
     /// What the sink writes for these pieces, and what serde makes of them.
     fn both_ways(
@@ -384,11 +392,11 @@ mod tests {
         first: u64,
         metadata: &[(String, String)],
     ) -> [Vec<u8>; 2] {
-        let patience = Patience::default();
         let mut file: File = tempfile::tempfile().expect("a file");
+        let outlet = Outlet::Opened(file.try_clone().expect("a descriptor is free").into());
         let mut expected = Vec::new();
-        let mut sink =
-            Ndjson::new(Destination::new(file.as_fd(), "a file", &patience), &display(metadata));
+        let out = Destination::new(outlet, "a file", &Arc::default());
+        let mut sink = Ndjson::new(out, metadata, false);
         let mut cutter = LineCutter::new(split, 100);
         sink.head.seq = first;
         sink.head.make();
@@ -408,14 +416,22 @@ mod tests {
                     let (content, base64) = text_fields(Cow::Borrowed(line));
                     let metadata = (!metadata.is_empty()).then_some(Metadata(metadata));
                     let t = Seconds(at);
-                    let chunk =
-                        Chunk { kind: Stream::Stderr, seq, t, content, partial, base64, metadata };
+                    let chunk = Chunk {
+                        kind: Stream::Stderr,
+                        seq,
+                        t,
+                        content,
+                        partial,
+                        base64,
+                        time: None,
+                        metadata,
+                    };
                     write_json_line(&mut expected, &Event::Chunk(chunk)).expect("memory has room");
                     seq += 1;
                 }
             });
         }
-        sink.flush().expect("there is room");
+        sink.out.flush().expect("there is room");
         let mut written = Vec::new();
         file.rewind().and_then(|()| file.read_to_end(&mut written)).expect("it can be read");
         [written, expected]

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::fcntl::AT_FDCWD;
@@ -14,7 +15,7 @@ use tempfile::{Builder, NamedTempFile};
 
 use crate::model::error::{Error, reason};
 use crate::model::event::Event;
-use crate::sink::destination::{Destination, Lost, Patience};
+use crate::sink::destination::{Destination, Lost, Outlet, Patience};
 use crate::sink::write_json_line;
 use crate::sys::descriptors;
 
@@ -106,7 +107,7 @@ impl ResultFile {
     /// # Errors
     ///
     /// Where that fails.
-    pub fn commit(self, result: &Event<'_>, patience: &Patience) -> Result<(), Error> {
+    pub fn commit(self, result: &Event<'_>, patience: &Arc<Patience>) -> Result<(), Error> {
         let name = self.name();
         let failed = |source: io::Error| Error::Output { what: name.clone(), source };
         match self.place {
@@ -114,10 +115,10 @@ impl ResultFile {
                 Some(file) => file.persist(path).map(drop).map_err(|error| failed(error.error)),
                 None => Ok(()),
             },
-            Place::Open(fd) => write_out(fd.as_fd(), result, &name, patience),
+            Place::Open(fd) => write_out(fd, result, &name, patience),
             Place::Fifo(path) => {
                 let fifo = open_when_read(&path, patience).map_err(failed)?;
-                write_out(fifo.as_fd(), result, &name, patience)
+                write_out(fifo.into(), result, &name, patience)
             }
         }
     }
@@ -169,7 +170,7 @@ fn place_at(given: &Path) -> io::Result<Place> {
 }
 
 /// Opens a fifo once somebody reads it.
-fn open_when_read(path: &Path, patience: &Patience) -> io::Result<File> {
+fn open_when_read(path: &Path, patience: &Arc<Patience>) -> io::Result<File> {
     loop {
         match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
@@ -185,13 +186,13 @@ fn open_when_read(path: &Path, patience: &Patience) -> io::Result<File> {
 
 /// Writes the result to something that somebody reads.
 fn write_out(
-    fd: BorrowedFd<'_>,
+    fd: OwnedFd,
     result: &Event<'_>,
     name: &str,
-    patience: &Patience,
+    patience: &Arc<Patience>,
 ) -> Result<(), Error> {
     let failed = |source: io::Error| Error::Output { what: name.to_owned(), source };
-    let mut destination = Destination::new(fd, name, patience);
+    let mut destination = Destination::new(Outlet::Opened(fd), name, patience);
     match destination.put_event(result).and_then(|()| destination.flush()) {
         Ok(()) => Ok(()),
         Err(Lost::Gone) => Err(failed(io::Error::from_raw_os_error(libc::EPIPE))),
@@ -257,7 +258,7 @@ mod tests {
             Event::Exited(Exited { t: Seconds(Duration::ZERO), exit_code: Some(0), signal: None });
         let mut file = ResultFile::at_path(&link).expect("it can be written");
         file.stage(&event).expect("there is room");
-        file.commit(&event, &Patience::default()).expect("it takes its place");
+        file.commit(&event, &Arc::default()).expect("it takes its place");
         let written = fs::read_to_string(folder.path().join("target")).expect("it is there");
         assert!(written.starts_with("{\"op\":\"exited\"") && written.ends_with("}\n"), "{written}");
         assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
@@ -282,7 +283,7 @@ mod tests {
         let mut file = ResultFile::at_path(&path).expect("it can be written");
         file.stage(&event).expect("there is room");
         assert_eq!(fs::read(&path).expect("it is there"), b"old");
-        file.commit(&event, &Patience::default()).expect("it takes its place");
+        file.commit(&event, &Arc::default()).expect("it takes its place");
         assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o640);
     }
 }

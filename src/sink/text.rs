@@ -2,33 +2,28 @@
 
 use std::time::Duration;
 
-use crate::model::event::{Event, RunResult, Started, Stream};
-use crate::model::lines::Piece;
+use crate::model::event::{Event, Stream};
 use crate::model::outcome::StopReason;
 use crate::model::spec::{Display, Limits, ResultDestination};
-use crate::sink::Sink;
 use crate::sink::destination::{Destination, Lost};
+use crate::sink::{Account, Cut, Sink};
 
 /// Shows a run as text.
 #[derive(Debug)]
-pub struct Text<'a> {
+pub struct Text {
     /// In the order of the streams.
-    destinations: [Destination<'a>; 2],
-    limits: Option<&'a Limits>,
+    destinations: [Destination; 2],
+    limits: Option<Limits>,
     quiet: bool,
     result_last: bool,
     is_stop_told: bool,
     delivered_bytes: u64,
 }
 
-impl<'a> Text<'a> {
+impl Text {
     /// Shows a run on these two destinations; a stop is told with the limit that was passed.
     #[must_use]
-    pub fn new(
-        destinations: [Destination<'a>; 2],
-        display: &Display,
-        limits: Option<&'a Limits>,
-    ) -> Self {
+    pub fn new(destinations: [Destination; 2], display: &Display, limits: Option<Limits>) -> Self {
         Self {
             destinations,
             limits,
@@ -41,7 +36,7 @@ impl<'a> Text<'a> {
 
     /// One line on which limit stopped the run; `None` for a reason that its cause tells itself.
     fn stop_message(&self, reason: Option<StopReason>) -> Option<String> {
-        let limits = self.limits?;
+        let limits = self.limits.as_ref()?;
         match reason? {
             StopReason::Timeout => {
                 limits.timeout.map(|limit| format!("it ran longer than --timeout {limit:?}"))
@@ -60,7 +55,7 @@ impl<'a> Text<'a> {
     }
 
     /// The destination of a stream, at the start of a line, for a line of runcast's own.
-    fn line_start(&mut self, stream: Stream) -> Result<&mut Destination<'a>, Lost> {
+    fn line_start(&mut self, stream: Stream) -> Result<&mut Destination, Lost> {
         let destination = &mut self.destinations[stream.index()];
         if !destination.is_at_line_start() {
             destination.put(b"\n")?;
@@ -69,16 +64,8 @@ impl<'a> Text<'a> {
     }
 }
 
-impl Sink for Text<'_> {
-    fn wants_lines(&self) -> bool {
-        false
-    }
-
-    fn started(&mut self, _started: Started<'_>) -> Result<(), Lost> {
-        Ok(())
-    }
-
-    fn block(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), Lost> {
+impl Sink for Text {
+    fn block(&mut self, stream: Stream, bytes: &[u8], _: Duration) -> Result<(), Lost> {
         if self.quiet {
             return Ok(());
         }
@@ -87,28 +74,31 @@ impl Sink for Text<'_> {
         result
     }
 
-    fn lines(&mut self, _: Stream, _: Piece<'_>, _: Duration) -> Result<(), Lost> {
-        Ok(())
+    fn piece(&mut self, piece: Cut<'_>) -> Result<(), Lost> {
+        self.block(piece.stream, piece.piece.bytes(), piece.at)
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
-        let Event::Stop(stop) = event else { return Ok(()) };
-        if self.quiet || std::mem::replace(&mut self.is_stop_told, true) {
-            return Ok(());
+        match event {
+            Event::Stop(stop) => {
+                if self.quiet || std::mem::replace(&mut self.is_stop_told, true) {
+                    return Ok(());
+                }
+                let Some(why) = self.stop_message(stop.reason) else { return Ok(()) };
+                let destination = self.line_start(Stream::Stderr)?;
+                destination.put(format!("runcast: run stopped: {why}\n").as_bytes())?;
+                destination.flush()
+            }
+            Event::Result(_) => {
+                if !self.result_last || self.destinations[Stream::Stdout.index()].is_lost() {
+                    return Ok(());
+                }
+                let destination = self.line_start(Stream::Stdout)?;
+                destination.put_event(event)?;
+                destination.flush()
+            }
+            _ => Ok(()),
         }
-        let Some(why) = self.stop_message(stop.reason) else { return Ok(()) };
-        let destination = self.line_start(Stream::Stderr)?;
-        destination.put(format!("runcast: run stopped: {why}\n").as_bytes())?;
-        destination.flush()
-    }
-
-    fn result(&mut self, result: RunResult<'_>) -> Result<(), Lost> {
-        if !self.result_last || self.destinations[Stream::Stdout.index()].is_lost() {
-            return Ok(());
-        }
-        let destination = self.line_start(Stream::Stdout)?;
-        destination.put_event(&Event::Result(Box::new(result)))?;
-        destination.flush()
     }
 
     fn flush(&mut self) -> Result<(), Lost> {
@@ -119,7 +109,7 @@ impl Sink for Text<'_> {
         self.destinations.iter().all(Destination::is_lost)
     }
 
-    fn delivered_bytes(&self) -> u64 {
-        self.delivered_bytes
+    fn account(&self) -> Account {
+        Account { delivered_bytes: self.delivered_bytes, ..Account::default() }
     }
 }

@@ -1,0 +1,343 @@
+//! `--on-lag drop`: shows a run without ever waiting for whoever reads it.
+//!
+//! The sink that shows it works on a thread of its own, and blocks there as it likes. In front of it stands a
+//! queue of whole lines, bounded in bytes; what it has no room for are the oldest ones. That is decided here,
+//! before any format, so it is the same in all of them.
+
+mod queue;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+
+use crate::model::error::Error;
+use crate::model::event::{Event, Stream};
+use crate::model::kept::Kept;
+use crate::model::lines::{LineCutter, Piece};
+use crate::model::spec::Capture;
+use crate::sink::destination::{Lost, Patience};
+use crate::sink::lined::Shows;
+use crate::sink::{Account, Cut, Seen, Sink};
+use crate::sys::interrupt::Interruptible;
+use queue::{Entry, Output, Queue};
+
+/// How many bytes of lines the showing thread takes at a time.
+const BATCH_BYTES: usize = 64 * 1024;
+
+/// How often to look whether the reader's time is up.
+const PATIENCE_LOOK: Duration = Duration::from_millis(20);
+
+/// Shows a run in another sink, on a thread of its own.
+pub struct Lagging {
+    meeting: Arc<Meeting>,
+    /// The sink, until there is something to show in it.
+    idle: Option<Box<dyn Sink>>,
+    /// The thread that has it then, and gives it back at its end.
+    thread: Option<JoinHandle<Box<dyn Sink>>>,
+    patience: Arc<Patience>,
+    cutters: [LineCutter; 2],
+    shows: Shows,
+    /// How often the sink wants to show where the run is, and when it last did.
+    refresh_every: Option<Duration>,
+    refreshed: Option<Duration>,
+    has_news: bool,
+    next_seq: u64,
+    is_lost: bool,
+}
+
+/// Where the pump and the showing thread meet. It is theirs alone, and only with this option.
+struct Meeting {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The showing thread, where it waits for the reader.
+    shower: Interruptible,
+}
+
+struct State {
+    queue: Queue,
+    /// Nothing follows.
+    is_closed: bool,
+    /// The sink lost its consumer; to be told once.
+    lost: Option<Lost>,
+    account: Account,
+    has_ended: bool,
+}
+
+impl Meeting {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has told so by itself.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the run was when it was to be shown.
+struct Moment {
+    now: Duration,
+    kept: [Kept; 2],
+    bytes: [u64; 2],
+    lines: [u64; 2],
+    last_output: Duration,
+}
+
+impl Moment {
+    fn seen(&self) -> Seen<'_> {
+        let [stdout, stderr] = &self.kept;
+        let Self { bytes, lines, last_output, .. } = *self;
+        Seen { kept: [stdout, stderr], bytes, lines, last_output }
+    }
+}
+
+impl Lagging {
+    /// Shows a run in this sink, with at most so many bytes of output waiting.
+    #[must_use]
+    pub fn new(
+        sink: Box<dyn Sink>,
+        limit_bytes: u64,
+        capture: &Capture,
+        shows: Shows,
+        refresh_every: Option<Duration>,
+        patience: &Arc<Patience>,
+    ) -> Self {
+        let cutter = || LineCutter::new(capture.split, capture.max_line_bytes);
+        let meeting = Arc::new(Meeting {
+            state: Mutex::new(State {
+                queue: Queue::new(limit_bytes),
+                is_closed: false,
+                lost: None,
+                account: Account::default(),
+                has_ended: false,
+            }),
+            changed: Condvar::new(),
+            shower: Interruptible::default(),
+        });
+        Self {
+            meeting,
+            idle: Some(sink),
+            thread: None,
+            patience: Arc::clone(patience),
+            cutters: [cutter(), cutter()],
+            shows,
+            refresh_every,
+            refreshed: None,
+            has_news: false,
+            next_seq: 1,
+            is_lost: false,
+        }
+    }
+
+    /// Makes the thread with the first that there is to show. Before, signals that it must not take may not be
+    /// blocked yet. The calling thread is the one that is told when the sink is lost.
+    fn start(&mut self) -> Result<(), Lost> {
+        let Some(sink) = self.idle.take() else { return Ok(()) };
+        let (meeting, pump) = (Arc::clone(&self.meeting), thread::current());
+        let made = thread::Builder::new()
+            .name("shower".to_owned())
+            .spawn(move || show_all(sink, &meeting, &pump));
+        match made {
+            Ok(thread) => {
+                self.thread = Some(thread);
+                Ok(())
+            }
+            Err(source) => {
+                self.is_lost = true;
+                self.meeting.state().has_ended = true;
+                Err(Lost::Failed(Error::Spawn { step: "thread", source }))
+            }
+        }
+    }
+
+    /// Queues what the stream's cutter gives.
+    fn cut(
+        &mut self,
+        stream: Stream,
+        at: Duration,
+        work: impl FnOnce(&mut LineCutter, &mut dyn FnMut(Piece<'_>)),
+    ) -> Result<(), Lost> {
+        self.start()?;
+        let mut state = self.meeting.state();
+        let next_seq = &mut self.next_seq;
+        work(&mut self.cutters[stream.index()], &mut |piece| {
+            let output = Output::new(Cut { stream, piece, at, seq: *next_seq });
+            *next_seq += output.chunks();
+            state.queue.push(output);
+        });
+        drop(state);
+        self.meeting.changed.notify_all();
+        self.take_lost()
+    }
+
+    fn queue(&mut self, entry: Entry) -> Result<(), Lost> {
+        self.start()?;
+        self.meeting.state().queue.push_event(entry);
+        self.meeting.changed.notify_all();
+        self.take_lost()
+    }
+
+    fn take_lost(&mut self) -> Result<(), Lost> {
+        match self.meeting.state().lost.take() {
+            Some(lost) => {
+                self.is_lost = true;
+                Err(lost)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until all that is queued was shown, or its reader's time is up, and gives the sink back.
+    fn take_back(&mut self) -> Option<Box<dyn Sink>> {
+        if let Some(sink) = self.idle.take() {
+            return Some(sink);
+        }
+        let mut state = self.meeting.state();
+        state.is_closed = true;
+        self.meeting.changed.notify_all();
+        while !state.has_ended {
+            if self.patience.is_over() {
+                // Again and again: it may just be on its way into the write that blocks.
+                self.meeting.shower.interrupt();
+            }
+            state = self
+                .meeting
+                .changed
+                .wait_timeout(state, PATIENCE_LOOK)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        drop(state);
+        self.thread.take()?.join().ok()
+    }
+}
+
+/// Shows what is queued until nothing follows or the consumer is lost, and gives the sink back.
+fn show_all(mut sink: Box<dyn Sink>, meeting: &Meeting, pump: &Thread) -> Box<dyn Sink> {
+    struct End<'a>(&'a Meeting, &'a Thread);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.state().has_ended = true;
+            self.0.changed.notify_all();
+            self.1.unpark();
+        }
+    }
+    meeting.shower.register();
+    let _end = End(meeting, pump);
+    loop {
+        let mut state = meeting.state();
+        state.account = sink.account();
+        while state.queue.is_empty() && !state.is_closed {
+            state = meeting.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let batch = state.queue.take(BATCH_BYTES);
+        let is_last = state.queue.is_empty();
+        drop(state);
+        if batch.is_empty() {
+            return sink;
+        }
+        let mut shown = batch.iter().try_for_each(|entry| show(&mut *sink, entry));
+        if is_last && shown.is_ok() {
+            shown = sink.flush();
+        }
+        if let Err(lost) = shown {
+            let mut state = meeting.state();
+            state.account = sink.account();
+            state.lost = Some(lost);
+            state.queue.give_up();
+            return sink;
+        }
+    }
+}
+
+fn show(sink: &mut dyn Sink, entry: &Entry) -> Result<(), Lost> {
+    match entry {
+        Entry::Output(output) => sink.piece(output.cut()),
+        Entry::Event(event) => sink.event(event),
+        Entry::Dropped(dropped) => sink.event(&Event::Dropped(*dropped)),
+        Entry::Moment(moment) => sink.refresh(moment.now, moment.seen()),
+    }
+}
+
+impl Sink for Lagging {
+    fn block(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Result<(), Lost> {
+        self.has_news = true;
+        if self.shows == Shows::Nothing {
+            return self.take_lost();
+        }
+        self.cut(stream, at, |cutter, emit| cutter.push(bytes, emit))
+    }
+
+    fn piece(&mut self, piece: Cut<'_>) -> Result<(), Lost> {
+        self.has_news = true;
+        if self.shows != Shows::Nothing {
+            self.start()?;
+            self.meeting.state().queue.push(Output::new(piece));
+            self.meeting.changed.notify_all();
+        }
+        self.take_lost()
+    }
+
+    fn flush_partial(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
+        if self.shows != Shows::Pieces {
+            return Ok(());
+        }
+        self.cut(stream, at, |cutter, emit| cutter.flush_partial(emit))
+    }
+
+    fn has_unfinished(&self, stream: Stream) -> bool {
+        self.shows == Shows::Pieces && self.cutters[stream.index()].has_unfinished()
+    }
+
+    fn end(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
+        self.cut(stream, at, |cutter, emit| cutter.finish(emit))
+    }
+
+    fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+        let entry = match event {
+            Event::Result(_) => {
+                let sink = self.take_back();
+                self.take_lost()?;
+                return match sink {
+                    Some(mut sink) if !sink.is_lost() => {
+                        let shown = sink.event(event);
+                        self.is_lost = shown.is_err();
+                        self.meeting.state().account = sink.account();
+                        shown
+                    }
+                    _ => Ok(()),
+                };
+            }
+            Event::Started(started) => Event::Started(started.clone()),
+            Event::Exited(exited) => Event::Exited(exited.clone()),
+            Event::Stop(stop) => Event::Stop(stop.clone()),
+            Event::Heartbeat(heartbeat) => Event::Heartbeat(*heartbeat),
+            Event::Dropped(dropped) => Event::Dropped(*dropped),
+            // Those are made behind the queue.
+            Event::Chunk(_) | Event::Snapshot(_) => return Ok(()),
+        };
+        self.queue(Entry::Event(entry))
+    }
+
+    fn due(&self) -> Option<Duration> {
+        let every = self.refresh_every.filter(|_| self.has_news)?;
+        Some(self.refreshed.map_or(Duration::ZERO, |last| last.saturating_add(every)))
+    }
+
+    fn refresh(&mut self, now: Duration, seen: Seen<'_>) -> Result<(), Lost> {
+        (self.has_news, self.refreshed) = (false, Some(now));
+        let Seen { kept, bytes, lines, last_output } = seen;
+        let kept = kept.map(Kept::clone);
+        self.queue(Entry::Moment(Box::new(Moment { now, kept, bytes, lines, last_output })))
+    }
+
+    fn flush(&mut self) -> Result<(), Lost> {
+        self.take_lost()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    fn account(&self) -> Account {
+        let state = self.meeting.state();
+        let dropped = state.queue.dropped();
+        Account { dropped: (dropped.chunks > 0).then_some(dropped), ..state.account.clone() }
+    }
+}

@@ -1,0 +1,133 @@
+//! Cuts output into lines for a format that is made of them.
+
+use std::time::Duration;
+
+use crate::model::event::{Event, Stream};
+use crate::model::lines::{LineCutter, Piece};
+use crate::model::spec::Capture;
+use crate::sink::destination::{Destination, Lost};
+use crate::sink::{Account, Cut, Sink};
+
+/// A format that shows a line, or a piece of one, at a time.
+pub trait LineFormat: Send {
+    /// Shows whole lines, or a piece of one, that were read at `at` since the start.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    fn lines(&mut self, stream: Stream, piece: Piece<'_>, at: Duration) -> Result<(), Lost>;
+
+    /// Shows an event that is no output, if the format has it.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    fn event(&mut self, event: &Event<'_>) -> Result<(), Lost>;
+
+    /// Says which number the next line has among the chunks of its run.
+    fn set_seq(&mut self, seq: u64);
+
+    /// What it writes to.
+    fn out(&mut self) -> &mut Destination;
+
+    /// What it writes to.
+    fn out_ref(&self) -> &Destination;
+
+    /// Bytes of output that were written to the end of their lines.
+    fn delivered_bytes(&self) -> u64;
+}
+
+/// What a [`Lined`] sink shows of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// Lines, and pieces of unfinished ones.
+    Pieces,
+    /// Lines, each in one piece as far as it is no longer than it may be.
+    Lines,
+    /// Nothing.
+    Nothing,
+}
+
+/// Shows a run in a format that is made of lines.
+#[derive(Debug)]
+pub struct Lined<F> {
+    format: F,
+    /// In the order of the streams.
+    cutters: [LineCutter; 2],
+    shows: Shows,
+}
+
+impl<F: LineFormat> Lined<F> {
+    /// Cuts as `capture` says.
+    #[must_use]
+    pub fn new(format: F, capture: &Capture, shows: Shows) -> Self {
+        let cutter = || LineCutter::new(capture.split, capture.max_line_bytes);
+        Self { format, cutters: [cutter(), cutter()], shows }
+    }
+
+    /// Has the stream's cutter do something, and shows the pieces that it gives.
+    fn cut(
+        &mut self,
+        stream: Stream,
+        at: Duration,
+        work: impl FnOnce(&mut LineCutter, &mut dyn FnMut(Piece<'_>)),
+    ) -> Result<(), Lost> {
+        let format = &mut self.format;
+        let mut shown = Ok(());
+        work(&mut self.cutters[stream.index()], &mut |piece| {
+            if shown.is_ok() {
+                shown = format.lines(stream, piece, at);
+            }
+        });
+        shown
+    }
+}
+
+impl<F: LineFormat> Sink for Lined<F> {
+    fn block(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Result<(), Lost> {
+        if self.shows == Shows::Nothing {
+            return Ok(());
+        }
+        self.cut(stream, at, |cutter, emit| cutter.push(bytes, &mut *emit))
+    }
+
+    fn piece(&mut self, piece: Cut<'_>) -> Result<(), Lost> {
+        if self.shows == Shows::Nothing {
+            return Ok(());
+        }
+        self.format.set_seq(piece.seq);
+        self.format.lines(piece.stream, piece.piece, piece.at)
+    }
+
+    fn flush_partial(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
+        if self.shows != Shows::Pieces {
+            return Ok(());
+        }
+        self.cut(stream, at, |cutter, emit| cutter.flush_partial(emit))
+    }
+
+    fn has_unfinished(&self, stream: Stream) -> bool {
+        self.shows == Shows::Pieces && self.cutters[stream.index()].has_unfinished()
+    }
+
+    fn end(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
+        self.cut(stream, at, |cutter, emit| cutter.finish(emit))
+    }
+
+    fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+        self.format.event(event)?;
+        if matches!(event, Event::Result(_)) { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Lost> {
+        self.format.out().flush()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.format.out_ref().is_lost()
+    }
+
+    fn account(&self) -> Account {
+        Account { delivered_bytes: self.format.delivered_bytes(), ..Account::default() }
+    }
+}
