@@ -5,7 +5,7 @@
 //! ```
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use divan::counter::BytesCount;
@@ -15,9 +15,9 @@ use runcast::model::escape::{LEAST_ROOM, escape_until};
 use runcast::model::event::Stream;
 use runcast::model::kept::Kept;
 use runcast::model::lines::{LineCounter, LineCutter, Piece};
-use runcast::model::spec::{Display, Format, Keep, OnDisconnect, Split};
-use runcast::sink::Sink;
-use runcast::sink::destination::{Destination, Patience};
+use runcast::model::spec::{Keep, Split};
+use runcast::sink::destination::{Destination, Outlet};
+use runcast::sink::lined::LineFormat;
 use runcast::sink::ndjson::Ndjson;
 
 fn main() {
@@ -121,16 +121,8 @@ fn keep(bencher: Bencher<'_, '_>, keep: Keep) {
 /// Cuts a block and shows it as NDJSON on `/dev/null`.
 fn show_block(bencher: Bencher<'_, '_>, block: &[u8]) {
     let null = File::options().write(true).open("/dev/null").expect("every Linux has it");
-    let patience = Patience::default();
-    let display = Display {
-        format: Format::Ndjson,
-        quiet: false,
-        show_argv: true,
-        metadata: Vec::new(),
-        on_disconnect: OnDisconnect::Stop,
-        result: None,
-    };
-    let mut sink = Ndjson::new(Destination::new(null.as_fd(), "/dev/null", &patience), &display);
+    let out = Destination::new(Outlet::Opened(null.into()), "/dev/null", &Arc::default());
+    let mut sink = Ndjson::new(out, &[], false);
     let mut cutter = LineCutter::new(Split::Lf, MAX_LINE_BYTES);
     bencher.counter(BytesCount::of_slice(block)).bench_local(|| {
         cutter.push(black_box(block), &mut |piece| {

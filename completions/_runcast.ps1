@@ -46,13 +46,13 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads: inherit, null or a file')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
+            [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
+            [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
             [CompletionResult]::new('--split', '--split', [CompletionResultType]::ParameterName, 'What ends a line: LF; LF, CR or CR LF; NUL')
             [CompletionResult]::new('--max-line', '--max-line', [CompletionResultType]::ParameterName, 'The longest piece handled as one line')
             [CompletionResult]::new('--partial-after', '--partial-after', [CompletionResultType]::ParameterName, 'When an unfinished line goes out, or never')
-            [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
-            [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
             [CompletionResult]::new('--heartbeat', '--heartbeat', [CompletionResultType]::ParameterName, 'Say that the run goes on when nothing else was written for this long (ndjson)')
-            [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
             [CompletionResult]::new('--on-lag', '--on-lag', [CompletionResultType]::ParameterName, 'What happens when the output is read too slowly: block or drop[:SIZE]')
             [CompletionResult]::new('--on-disconnect', '--on-disconnect', [CompletionResultType]::ParameterName, 'What happens when the reader of the output goes away')
             [CompletionResult]::new('--record', '--record', [CompletionResultType]::ParameterName, 'Also write every event to FILE, as ndjson does, to be played again')
@@ -70,6 +70,33 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Show the version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Show the version')
+            [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Play a recording in its own time, and end with the status that it has recorded')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'runcast;replay' {
+            [CompletionResult]::new('--speed', '--speed', [CompletionResultType]::ParameterName, 'How many times as fast as it was, or max: without waiting')
+            [CompletionResult]::new('--idle-limit', '--idle-limit', [CompletionResultType]::ParameterName, 'The longest pause between two lines; 0 is any [default: any]')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
+            [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
+            [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            break
+        }
+        'runcast;help' {
+            [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Play a recording in its own time, and end with the status that it has recorded')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'runcast;help;replay' {
+            break
+        }
+        'runcast;help;help' {
             break
         }
     })

@@ -43,13 +43,13 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --stdin 'What the command reads: inherit, null or a file'
             cand -f 'What standard output carries'
             cand --format 'What standard output carries'
+            cand --snapshot-every 'The least time from one snapshot to the next (snapshot)'
+            cand --stderr-level 'What log and logfmt call a line of standard error'
+            cand --meta 'Add to the metadata of every chunk (ndjson); repeatable'
             cand --split 'What ends a line: LF; LF, CR or CR LF; NUL'
             cand --max-line 'The longest piece handled as one line'
             cand --partial-after 'When an unfinished line goes out, or never'
-            cand --meta 'Add to the metadata of every chunk (ndjson); repeatable'
-            cand --snapshot-every 'The least time from one snapshot to the next (snapshot)'
             cand --heartbeat 'Say that the run goes on when nothing else was written for this long (ndjson)'
-            cand --stderr-level 'What log and logfmt call a line of standard error'
             cand --on-lag 'What happens when the output is read too slowly: block or drop[:SIZE]'
             cand --on-disconnect 'What happens when the reader of the output goes away'
             cand --record 'Also write every event to FILE, as ndjson does, to be played again'
@@ -67,6 +67,29 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --help 'Show this help; --help tells more than -h'
             cand -V 'Show the version'
             cand --version 'Show the version'
+            cand replay 'Play a recording in its own time, and end with the status that it has recorded'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'runcast;replay'= {
+            cand --speed 'How many times as fast as it was, or max: without waiting'
+            cand --idle-limit 'The longest pause between two lines; 0 is any [default: any]'
+            cand -f 'What standard output carries'
+            cand --format 'What standard output carries'
+            cand --snapshot-every 'The least time from one snapshot to the next (snapshot)'
+            cand --stderr-level 'What log and logfmt call a line of standard error'
+            cand --meta 'Add to the metadata of every chunk (ndjson); repeatable'
+            cand -q 'Show nothing of the output; the result still has it'
+            cand --quiet 'Show nothing of the output; the result still has it'
+            cand -h 'Show this help; --help tells more than -h'
+            cand --help 'Show this help; --help tells more than -h'
+        }
+        &'runcast;help'= {
+            cand replay 'Play a recording in its own time, and end with the status that it has recorded'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'runcast;help;replay'= {
+        }
+        &'runcast;help;help'= {
         }
     ]
     $completions[$command]

@@ -9,8 +9,8 @@ use std::io::Write;
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
 
-use runcast::cli::args::{Parsed, parse};
-use runcast::cli::run;
+use runcast::cli::parse::{Parsed, parse};
+use runcast::cli::{replay, run};
 use runcast::model::error::{Error, STATUS_FAILED};
 use runcast::sink::message;
 use runcast::sys::start;
@@ -39,6 +39,7 @@ fn dispatch(words: Vec<OsString>) -> u8 {
     }
     match parse(words) {
         Parsed::Run(args) => run::run(*args),
+        Parsed::Replay(args) => replay::run(&args),
         Parsed::Show(text) => show(&text),
         Parsed::Error(error) => fail(&error),
     }

@@ -14,6 +14,7 @@ use clap_complete::Shell;
 use clap_complete::aot::{Generator, generate};
 
 use runcast::cli::args::command;
+use runcast::cli::parse::subcommands;
 use runcast::model::{error, outcome, rlimits, signal};
 
 const WIDTH: usize = 80;
@@ -26,15 +27,23 @@ fn read(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The long options of the command line, as `--timeout`.
+/// All definitions: of the command line that runs a command, and of the subcommands.
+fn definitions() -> impl Iterator<Item = clap::Command> {
+    std::iter::once(command()).chain(subcommands()).map(|mut definition| {
+        definition.build();
+        definition
+    })
+}
+
+/// The long options of a definition, as `--timeout`.
+fn options_of(definition: &clap::Command) -> BTreeSet<String> {
+    let longs = definition.get_arguments().filter_map(|arg| arg.get_long());
+    longs.map(|long| format!("--{long}")).collect()
+}
+
+/// The long options of all of them.
 fn options() -> BTreeSet<String> {
-    let mut command = command();
-    command.build();
-    command
-        .get_arguments()
-        .filter_map(|arg| arg.get_long())
-        .map(|long| format!("--{long}"))
-        .collect()
+    definitions().flat_map(|definition| options_of(&definition)).collect()
 }
 
 /// All that looks like a long option in a text.
@@ -103,18 +112,23 @@ fn check_manual(program: &str, arguments: &[&str]) {
 
 #[test]
 fn no_line_of_the_help_is_longer_than_a_terminal_is_wide() {
-    for help in [command().render_help(), command().render_long_help()] {
-        for line in help.to_string().lines() {
-            assert!(line.chars().count() <= WIDTH, "{line}");
+    for mut definition in definitions() {
+        for help in [definition.render_help(), definition.render_long_help()] {
+            for line in help.to_string().lines() {
+                assert!(line.chars().count() <= WIDTH, "{line}");
+            }
         }
     }
 }
 
 #[test]
 fn both_helps_name_every_option() {
-    for help in [command().render_help(), command().render_long_help()] {
-        let named = long_options_in(&help.to_string());
-        assert_eq!(named, options());
+    for mut definition in definitions() {
+        for help in [definition.render_help(), definition.render_long_help()] {
+            let options = options_of(&definition);
+            let named = long_options_in(&help.to_string());
+            assert!(named.is_superset(&options), "{:?}", definition.get_name());
+        }
     }
 }
 
@@ -123,7 +137,7 @@ fn the_completions_are_those_that_the_definition_gives() {
     for shell in Shell::value_variants() {
         let name = format!("completions/{}", shell.file_name("runcast"));
         let mut generated = Vec::new();
-        generate(*shell, &mut command(), "runcast", &mut generated);
+        generate(*shell, &mut command().subcommands(subcommands()), "runcast", &mut generated);
         if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
             fs::write(path(&name), &generated).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
@@ -147,9 +161,9 @@ fn the_manual_describes_every_option_and_no_other() {
 fn the_manual_gives_each_option_its_short_name_its_words_and_its_default() {
     let manual = manual();
     let described = tagged(section(&manual, "OPTIONS"));
-    let mut command = command();
-    command.build();
-    for option in command.get_arguments().filter(|arg| !arg.is_positional()) {
+    let definitions: Vec<_> = definitions().collect();
+    let arguments = definitions.iter().flat_map(clap::Command::get_arguments);
+    for option in arguments.filter(|arg| !arg.is_positional()) {
         let long = format!("--{}", option.get_long().expect("every option has a long name"));
         let names_it = |(tag, _): &&(&str, &str)| long_options_in(tag).contains(&long);
         let (tag, text) = described.iter().find(names_it).unwrap_or_else(|| panic!("{long}"));

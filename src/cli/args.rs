@@ -8,16 +8,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, Command, FromArgMatches, ValueHint};
+use clap::{Arg, ArgAction, Command, ValueHint};
 
-use crate::cli::usage::fault;
 use crate::cli::values::{
     Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
     parse_line_size, parse_name, parse_nice, parse_on_lag, parse_partial_after, parse_path,
     parse_stdin, parse_variable, text,
 };
-use crate::model::error::Error;
 use crate::model::rlimits::parse_rlimits;
 use crate::model::signal::{Signal, parse_signal_map};
 use crate::model::spec::{
@@ -39,7 +36,10 @@ pub struct Args {
     /// What the command finds when it starts.
     #[command(flatten)]
     pub surroundings: SurroundingArgs,
-    /// How the output is shown.
+    /// How the output looks.
+    #[command(flatten)]
+    pub show: ShowArgs,
+    /// How it is taken in and passed on.
     #[command(flatten)]
     pub output: OutputArgs,
     /// Where the result goes and what it holds.
@@ -190,10 +190,10 @@ pub struct SurroundingArgs {
     pub stdin: Stdin,
 }
 
-/// How the output is shown.
+/// How the output looks.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Output")]
-pub struct OutputArgs {
+pub struct ShowArgs {
     /// What standard output carries
     ///
     /// text is the command's own bytes, each stream to its own. In all others both go to standard output:
@@ -210,6 +210,27 @@ pub struct OutputArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
+    /// The least time from one snapshot to the next (snapshot)
+    #[arg(long, value_name = "DURATION", default_value = "100ms",
+          value_parser = text(parse_duration))]
+    pub snapshot_every: Duration,
+
+    /// What log and logfmt call a line of standard error
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = Words(&[
+        ("debug", Level::Debug), ("info", Level::Info), ("warn", Level::Warn),
+        ("error", Level::Error),
+    ]))]
+    pub stderr_level: Level,
+
+    /// Add to the metadata of every chunk (ndjson); repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = text(parse_meta))]
+    pub meta: Vec<(String, String)>,
+}
+
+/// How the output is taken in and passed on.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
     /// Give both streams one pipe, as 2>&1: their order is then exact
     #[arg(long)]
     pub merge: bool,
@@ -233,29 +254,13 @@ pub struct OutputArgs {
     #[arg(long, value_name = "DURATION|never", value_parser = text(parse_partial_after))]
     pub partial_after: Option<TimeLimit>,
 
-    /// Add to the metadata of every chunk (ndjson); repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = text(parse_meta))]
-    pub meta: Vec<(String, String)>,
-
     /// Leave the command line out of the events
     #[arg(long)]
     pub no_argv: bool,
 
-    /// The least time from one snapshot to the next (snapshot)
-    #[arg(long, value_name = "DURATION", default_value = "100ms",
-          value_parser = text(parse_duration))]
-    pub snapshot_every: Duration,
-
     /// Say that the run goes on when nothing else was written for this long (ndjson)
     #[arg(long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
     pub heartbeat: Option<TimeLimit>,
-
-    /// What log and logfmt call a line of standard error
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = Words(&[
-        ("debug", Level::Debug), ("info", Level::Info), ("warn", Level::Warn),
-        ("error", Level::Error),
-    ]))]
-    pub stderr_level: Level,
 
     /// What happens when the output is read too slowly: block or drop[:SIZE]
     ///
@@ -303,16 +308,9 @@ pub struct ResultArgs {
     pub keep: Keep,
 }
 
-/// What the command line asks for.
-#[derive(Debug)]
-pub enum Parsed {
-    /// To run a command.
-    Run(Box<Args>),
-    /// To show this text on standard output and end with 0: the help or the version.
-    Show(String),
-    /// Nothing that makes sense.
-    Error(Error),
-}
+const USAGE: &str = "\
+runcast [OPTIONS] [--] COMMAND [ARG]...
+       runcast replay [OPTIONS] FILE";
 
 const AFTER_HELP: &str = "\
 Options end at the first word that is not one; after -- none is looked for.
@@ -334,35 +332,38 @@ Exit status:
   127  COMMAND was not found
   141  the reader of the output went away";
 
-/// The definition of the command line.
+/// The definition of the command line that runs a command.
 #[must_use]
 pub fn command() -> Command {
-    let base = Command::new("runcast")
-        .bin_name("runcast")
-        .version(env!("CARGO_PKG_VERSION"))
-        .override_usage("runcast [OPTIONS] [--] COMMAND [ARG]...")
-        .after_help(AFTER_HELP)
+    let base =
+        Command::new("runcast").bin_name("runcast").override_usage(USAGE).after_help(AFTER_HELP);
+    // After the options: they would put the description of their type in its place.
+    let command = <Args as clap::Args>::augment_args(base)
+        .about("Run one command, stream its output live, and say exactly how it ended");
+    finished(command).version(env!("CARGO_PKG_VERSION")).arg(
+        Arg::new("version")
+            .short('V')
+            .long("version")
+            .action(ArgAction::Version)
+            .help_heading("Help")
+            .help("Show the version"),
+    )
+}
+
+/// Adds what every command line has.
+pub(super) fn finished(command: Command) -> Command {
+    command
         .term_width(80)
         .args_override_self(true)
         .disable_help_flag(true)
-        .disable_version_flag(true);
-    <Args as clap::Args>::augment_args(base)
-        // After the options: they would put the description of their type in its place.
-        .about("Run one command, stream its output live, and say exactly how it ended")
-        .next_help_heading("Help")
+        .disable_version_flag(true)
         .arg(
             Arg::new("help")
                 .short('h')
                 .long("help")
                 .action(ArgAction::Help)
+                .help_heading("Help")
                 .help("Show this help; --help tells more than -h"),
-        )
-        .arg(
-            Arg::new("version")
-                .short('V')
-                .long("version")
-                .action(ArgAction::Version)
-                .help("Show the version"),
         )
         .mut_args(|arg| {
             if arg.is_positional() || !arg.get_action().takes_values() {
@@ -379,25 +380,13 @@ pub fn command() -> Command {
         })
 }
 
-/// What `argv` asks for; its first word is the name that runcast was called by.
-pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
-    let parsed = command()
-        .try_get_matches_from(argv)
-        .and_then(|mut matches| Args::from_arg_matches_mut(&mut matches));
-    match parsed {
-        Ok(args) => Parsed::Run(Box::new(args)),
-        Err(error) => match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Show(error.to_string()),
-            _ => Parsed::Error(Error::Usage(fault(&error))),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;
+    use crate::cli::parse::{Parsed, parse};
+    use crate::model::error::Error;
 
     fn words(line: &[&str]) -> Vec<OsString> {
         std::iter::once("runcast").chain(line.iter().copied()).map(OsString::from).collect()
@@ -427,7 +416,7 @@ mod tests {
         let args = run(&["-t", "5", "ls", "-l", "--color", "--timeout=x", "--", "-q"]);
         assert_eq!(args.command, ["ls", "-l", "--color", "--timeout=x", "--", "-q"]);
         assert_eq!(args.limits.timeout, Some(Some(Duration::from_secs(5))));
-        assert!(!args.output.quiet);
+        assert!(!args.show.quiet);
     }
 
     #[test]
@@ -468,8 +457,8 @@ mod tests {
     #[test]
     fn short_options_join() {
         let args = run(&["-qf", "ndjson", "-qt5", "x"]);
-        assert!(args.output.quiet);
-        assert_eq!(args.output.format, Format::Ndjson);
+        assert!(args.show.quiet);
+        assert_eq!(args.show.format, Format::Ndjson);
         assert_eq!(args.limits.timeout, Some(Some(Duration::from_secs(5))));
     }
 
@@ -479,7 +468,7 @@ mod tests {
         assert_eq!(args.processes.nice, Some(-5));
         assert_eq!(args.surroundings.chdir, Some("-q".into()));
         assert_eq!(args.surroundings.env_file, [PathBuf::from("--quiet")]);
-        assert!(!args.output.quiet);
+        assert!(!args.show.quiet);
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! The command line: what was typed ([`args`]), what it means ([`plan`]), and the function that does it
-//! ([`run`]).
+//! The command line: what was typed ([`parse`], [`args`]), what it means ([`plan`]), and a function for each thing
+//! that can be done about it ([`run`], [`replay`]).
 //!
 //! The only layer that knows options by name. It starts nothing and writes nothing by itself: that is the
 //! engine's work and the sinks'.
 
 pub mod args;
+pub mod parse;
 pub mod plan;
+pub mod replay;
 pub mod run;
 mod usage;
 pub mod values;

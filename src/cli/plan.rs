@@ -8,10 +8,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::args::{Args, SurroundingArgs};
+use crate::cli::args::{Args, ShowArgs, SurroundingArgs};
 use crate::cli::values::Variable;
 use crate::model::error::{Error, reason};
-use crate::model::spec::{Capture, Display, Format, Limits, Spec, Streams};
+use crate::model::spec::{Capture, Display, Format, Limits, OnDisconnect, OnLag, Spec, Streams};
 use crate::model::units::parse_env_file;
 
 /// Variables of the command, in order, each name once as far as runcast sets it.
@@ -25,23 +25,42 @@ const KEPT_BY_CLEAR_ENV: [&str; 6] = ["PATH", "HOME", "LANG", "USER", "TERM", "L
 /// that a program writes in several steps goes out in as many pieces.
 const DEFAULT_PARTIAL_AFTER: Duration = Duration::from_millis(200);
 
+/// `--max-output` where it is not given; also what a snapshot of a recorded run shows.
+pub(super) const DEFAULT_OUTPUT_BYTES: u64 = 256 << 10;
+
 /// Returns how the run that the arguments ask for is shown: what is known even where it cannot be
 /// planned, so that this too can be told in the format that was asked for.
 #[must_use]
 pub fn display(args: &Args) -> Display {
     Display {
-        format: args.output.format,
-        quiet: args.output.quiet,
         show_argv: !args.output.no_argv,
-        metadata: last_of_each_name(&args.output.meta),
         shows_unfinished: args.output.partial_after.is_some(),
-        snapshot_every: args.output.snapshot_every,
-        heartbeat: args.output.heartbeat.flatten().filter(|_| args.output.format == Format::Ndjson),
-        stderr_level: args.output.stderr_level,
+        heartbeat: args.output.heartbeat.flatten().filter(|_| args.show.format == Format::Ndjson),
         on_lag: args.output.on_lag,
         on_disconnect: args.output.on_disconnect,
         result: args.result.result.clone(),
         record: args.result.record.clone(),
+        ..display_recorded(&args.show)
+    }
+}
+
+/// Returns how a run that was written down is shown.
+#[must_use]
+pub fn display_recorded(args: &ShowArgs) -> Display {
+    Display {
+        format: args.format,
+        quiet: args.quiet,
+        show_argv: true,
+        metadata: last_of_each_name(&args.meta),
+        // Its lines were cut when it was recorded.
+        shows_unfinished: true,
+        snapshot_every: args.snapshot_every,
+        heartbeat: None,
+        stderr_level: args.stderr_level,
+        on_lag: OnLag::Block,
+        on_disconnect: OnDisconnect::Stop,
+        result: None,
+        record: None,
     }
 }
 
@@ -51,7 +70,7 @@ pub fn display(args: &Args) -> Display {
 ///
 /// [`Error::File`] when a file of `--env-file` cannot be read or has a line that is no `NAME=VALUE`.
 pub fn plan(args: Args) -> Result<Spec, Error> {
-    let Args { limits, processes, surroundings, output, result, command } = args;
+    let Args { limits, processes, surroundings, output, result, command, .. } = args;
     Ok(Spec {
         argv: if processes.shell { shell_argv(command) } else { command },
         environment: environment(&surroundings)?,
@@ -158,9 +177,9 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::cli::args::{Parsed, parse};
+    use crate::cli::parse::{Parsed, parse};
     use crate::model::signal::Signal;
-    use crate::model::spec::{OnDisconnect, ResultDestination, Split, Stdin};
+    use crate::model::spec::{ResultDestination, Split, Stdin};
 
     fn typed(line: &[&str]) -> Args {
         match parse(std::iter::once("runcast").chain(line.iter().copied()).map(OsString::from)) {

@@ -3,11 +3,16 @@
 //! See the crate's documentation for the threads and for what each may and may not do.
 
 mod channel;
+mod ending;
+mod flow;
+mod player;
 mod processes;
 mod pump;
 mod reader;
+mod recording;
 mod show;
 mod spawn;
 mod supervisor;
 
+pub mod replay;
 pub mod run;

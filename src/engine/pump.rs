@@ -7,50 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::channel::{Block, Inbox, Message, Notice, Shared, ToReader, ToSupervisor};
+use crate::engine::flow::{Flow, seen};
 use crate::model::error::Error;
 use crate::model::event::{Event, Heartbeat, Seconds, Started, Stream, StreamTotals};
-use crate::model::kept::Kept;
-use crate::model::lines::LineCounter;
 use crate::model::outcome::{Delivery, Outcome};
 use crate::model::spec::{Capture, Display, OnDisconnect};
+use crate::sink::Sink;
 use crate::sink::destination::{Lost, Patience};
-use crate::sink::{Seen, Sink};
-
-/// What the pump knows of one stream.
-#[derive(Debug)]
-struct Flow {
-    counter: LineCounter,
-    kept: Kept,
-    bytes: u64,
-    /// When its last bytes were read.
-    last_read: Duration,
-    /// How long an unfinished line has waited for more while we waited for the command; `None` where there is
-    /// none, or what there is of it went out.
-    unfinished_for: Option<Duration>,
-}
-
-impl Flow {
-    fn new(capture: &Capture) -> Self {
-        Self {
-            counter: LineCounter::new(capture.split),
-            kept: Kept::new(capture.keep, capture.max_output_bytes),
-            bytes: 0,
-            last_read: Duration::ZERO,
-            unfinished_for: None,
-        }
-    }
-
-    fn count(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
-        self.kept.push(bytes);
-        self.counter.push(bytes);
-    }
-
-    fn totals(mut self) -> StreamTotals {
-        self.kept.settle();
-        StreamTotals { kept: self.kept, bytes: self.bytes, lines: self.counter.lines_at_end() }
-    }
-}
 
 /// The pump of one run.
 pub(super) struct Pump<'a> {
@@ -191,14 +154,7 @@ impl<'a> Pump<'a> {
         if self.sink.is_lost() || self.sink.due().is_none_or(|due| due > now) {
             return;
         }
-        let [stdout, stderr] = &self.flows;
-        let seen = Seen {
-            kept: [&stdout.kept, &stderr.kept],
-            bytes: [stdout.bytes, stderr.bytes],
-            lines: [stdout.counter.lines_at_end(), stderr.counter.lines_at_end()],
-            last_output: stdout.last_read.max(stderr.last_read),
-        };
-        let shown = self.sink.refresh(now, seen);
+        let shown = self.sink.refresh(now, seen(&self.flows));
         self.look_at(shown);
     }
 
@@ -275,13 +231,10 @@ impl<'a> Pump<'a> {
             return Some(heartbeat - silent);
         }
         let t = self.in_order(Seconds(now));
-        let [stdout, stderr] = &self.flows;
-        let event = Event::Heartbeat(Heartbeat {
-            t,
-            idle: Seconds(t.0.saturating_sub(stdout.last_read.max(stderr.last_read))),
-            stdout_bytes: stdout.bytes,
-            stderr_bytes: stderr.bytes,
-        });
+        let seen = seen(&self.flows);
+        let [stdout_bytes, stderr_bytes] = seen.bytes;
+        let idle = Seconds(t.0.saturating_sub(seen.last_output));
+        let event = Event::Heartbeat(Heartbeat { t, idle, stdout_bytes, stderr_bytes });
         self.show(&event);
         Some(heartbeat)
     }

@@ -9,17 +9,16 @@ use std::thread;
 use std::time::Duration;
 
 use crate::engine::channel::{self, Message, Notice, Shared, ToPump, ToReader, ToSupervisor};
+use crate::engine::ending::Ending;
 use crate::engine::processes::Processes;
-use crate::engine::pump::{Pump, Report, delivery_of};
+use crate::engine::pump::Pump;
 use crate::engine::reader::Reader;
 use crate::engine::show;
 use crate::engine::spawn::{self, Command};
 use crate::engine::supervisor::{Links, Supervisor};
 use crate::model::error::Error;
-use crate::model::event::{Event, RunResult, Started, Stream, StreamTotals, VERSION, argv_fields};
-use crate::model::kept::Kept;
-use crate::model::outcome::{Delivery, Outcome};
-use crate::model::spec::{Capture, Display, Keep, ResultDestination, Spec};
+use crate::model::event::{Started, Stream, VERSION, argv_fields};
+use crate::model::spec::{Capture, Display, ResultDestination, Spec};
 use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
 use crate::sink::{Sink, message};
@@ -192,121 +191,5 @@ fn started(spec: &Spec, display: &Display, command: &Command, id: String) -> Sta
         cwd: directory.canonicalize().ok().map(|path| path.to_string_lossy().into_owned()),
         time: command.clock.utc(Duration::ZERO),
         clock: command.clock,
-    }
-}
-
-/// A run that is over, and what is left to be said of it.
-struct Ending {
-    report: Report,
-    /// It stays until all is said: it still takes signals, and ends the wait for a reader that does not read.
-    supervisor: Option<ToSupervisor>,
-}
-
-impl Ending {
-    fn of_failure(error: Error) -> Self {
-        let nothing = || StreamTotals { kept: Kept::new(Keep::Head, 0), bytes: 0, lines: 0 };
-        let report = Report {
-            outcome: Outcome::never_started(),
-            streams: [nothing(), nothing()],
-            delivery: Delivery::Failed(error),
-            taken_bytes: 0,
-        };
-        Self { report, supervisor: None }
-    }
-
-    /// Writes the result wherever it goes, says what failed, and returns the exit status.
-    ///
-    /// A file is written before standard output has its result, so that both can tell of a full disk, and takes
-    /// its place after it, so that it can tell of a consumer that was lost with the last line. What is no file
-    /// has its result first: only then is it known whether it took it.
-    fn conclude(
-        mut self,
-        sink: &mut dyn Sink,
-        result_file: &mut Option<ResultFile>,
-        display: &Display,
-        patience: &Arc<Patience>,
-    ) -> u8 {
-        self.report.outcome.note_delivery(&self.report.delivery);
-        self.stage(result_file, sink, display, patience);
-        if let Some(file) = result_file.take_if(|file| !file.is_staged()) {
-            self.commit(file, sink, display, patience);
-        }
-        if !sink.is_lost()
-            && let Err(lost) = sink.event(&self.result(sink, display))
-        {
-            match delivery_of(lost, display.on_disconnect, patience) {
-                Delivery::Failed(error) => self.fail(error, patience),
-                delivery => self.report.delivery = delivery,
-            }
-            self.report.outcome.note_delivery(&self.report.delivery);
-            self.stage(result_file, sink, display, patience);
-        }
-        if let Some(file) = result_file.take() {
-            self.commit(file, sink, display, patience);
-        }
-        if let Delivery::Failed(error) = &self.report.delivery {
-            message::say_error(error, patience);
-        }
-        if let Some(supervisor) = &self.supervisor {
-            supervisor.send(Notice::Delivered);
-        }
-        self.report.outcome.status(&self.report.delivery)
-    }
-
-    fn commit(
-        &mut self,
-        file: ResultFile,
-        sink: &dyn Sink,
-        display: &Display,
-        patience: &Arc<Patience>,
-    ) {
-        if let Err(error) = file.commit(&self.result(sink, display), patience) {
-            self.fail(error, patience);
-        }
-    }
-
-    /// Takes note of a failure. The first one is the result's; another one is only told.
-    fn fail(&mut self, error: Error, patience: &Arc<Patience>) {
-        if matches!(self.report.delivery, Delivery::Failed(_)) {
-            message::say_error(&error, patience);
-        } else {
-            self.report.delivery = Delivery::Failed(error);
-        }
-    }
-
-    fn result(&self, sink: &dyn Sink, display: &Display) -> Event<'_> {
-        let Report { outcome, streams, delivery, taken_bytes } = &self.report;
-        let account = sink.account();
-        let dropped = account.dropped.unwrap_or_default();
-        let undelivered_bytes = match delivery {
-            Delivery::Cut(_) if display.quiet => Some(0),
-            Delivery::Cut(_) => {
-                Some(taken_bytes.saturating_sub(account.delivered_bytes + dropped.bytes))
-            }
-            _ => None,
-        };
-        Event::Result(Box::new(RunResult {
-            undelivered_bytes,
-            record_error: account.record_error,
-            dropped_bytes: account.dropped.map(|dropped| dropped.bytes),
-            dropped_chunks: account.dropped.map(|dropped| dropped.chunks),
-            ..RunResult::new(outcome, streams, delivery)
-        }))
-    }
-
-    /// Writes the result beside its place. A file that cannot be written is given up.
-    fn stage(
-        &mut self,
-        result_file: &mut Option<ResultFile>,
-        sink: &dyn Sink,
-        display: &Display,
-        patience: &Arc<Patience>,
-    ) {
-        let Some(file) = result_file else { return };
-        let staged = file.stage(&self.result(sink, display));
-        if let Err(error) = staged {
-            *result_file = None;
-            self.fail(error, patience);
-        }
     }
 }

@@ -14,6 +14,31 @@ pub const STATUS_NOT_EXECUTABLE: u8 = 126;
 /// The exit status when the command was not found.
 pub const STATUS_NOT_FOUND: u8 = 127;
 
+/// All codes that a result's `error` can carry.
+pub const CODES: [&str; 21] = [
+    "not_found",
+    "not_executable",
+    "spawn_failed",
+    "chdir_failed",
+    "file_failed",
+    "limit_not_set",
+    "output_failed",
+    "backend_unknown",
+    "backend_not_callable",
+    "input_invalid",
+    "result_invalid",
+    "result_too_large",
+    "run_unknown",
+    "run_exists",
+    "run_running",
+    "run_ended",
+    "run_lost",
+    "stdin_closed",
+    "offset_gap",
+    "disconnected",
+    "remote_failed",
+];
+
 /// A failure of runcast's own. Its message is one line that fits after `runcast: `.
 #[derive(Debug)]
 pub enum Error {
@@ -54,6 +79,15 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A recording is not whole, or is none.
+    Recording {
+        /// The file.
+        path: PathBuf,
+        /// The line at fault, from 1.
+        line: u64,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A resource limit cannot be set.
     Limit {
         /// Its name, as on the command line.
@@ -82,7 +116,7 @@ impl Error {
             Self::NotExecutable { .. } => "not_executable",
             Self::Spawn { .. } | Self::Internal(_) => "spawn_failed",
             Self::Chdir { .. } => "chdir_failed",
-            Self::File { .. } => "file_failed",
+            Self::File { .. } | Self::Recording { .. } => "file_failed",
             Self::Limit { .. } => "limit_not_set",
             Self::Output { .. } => "output_failed",
         }
@@ -113,6 +147,9 @@ impl fmt::Display for Error {
             }
             Self::File { option, path, why } => {
                 write!(f, "{option} {}: {}", Shown(path), OneLine(why))
+            }
+            Self::Recording { path, line, why } => {
+                write!(f, "{}: line {line}: {}", Shown(path.as_os_str()), OneLine(why))
             }
             Self::Limit { name, source } => write!(f, "--rlimit {name}: {}", Reason(source)),
             Self::Output { what, source } => {

@@ -8,6 +8,7 @@ pub mod event;
 pub mod kept;
 pub mod lines;
 pub mod outcome;
+pub mod recorded;
 pub mod rlimits;
 pub mod signal;
 pub mod spec;

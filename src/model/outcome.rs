@@ -44,6 +44,22 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Timeout,
+        Self::IdleTimeout,
+        Self::Signal,
+        Self::Disconnect,
+        Self::Output,
+        Self::Memory,
+    ];
+
+    /// The reason that events call so.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
+    }
+
     /// The word that events carry.
     #[must_use]
     pub fn as_str(self) -> &'static str {

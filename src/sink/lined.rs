@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::model::event::{Event, Stream};
 use crate::model::lines::{LineCutter, Piece};
+use crate::model::recorded::Recorded;
 use crate::model::spec::Capture;
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::{Account, Cut, Sink};
@@ -23,6 +24,11 @@ pub trait LineFormat: Send {
     ///
     /// Where the consumer is lost.
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost>;
+
+    /// Whether it would show a line that was read back as it was written: a chunk, or another event.
+    fn shows_as_written(&self, _is_chunk: bool) -> bool {
+        false
+    }
 
     /// Says which number the next line has among the chunks of its run.
     fn set_seq(&mut self, seq: u64);
@@ -117,6 +123,17 @@ impl<F: LineFormat> Sink for Lined<F> {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         self.format.event(event)?;
         if matches!(event, Event::Result(_)) { self.flush() } else { Ok(()) }
+    }
+
+    fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
+        let is_chunk = matches!(recorded, Recorded::Chunk(_));
+        match recorded {
+            Recorded::Chunk(_) if self.shows == Shows::Nothing => Ok(()),
+            _ if self.format.shows_as_written(is_chunk) => self.format.out().put(line),
+            Recorded::Chunk(chunk) => self.piece(chunk.into()),
+            Recorded::Event(event) => self.event(event),
+            Recorded::Unknown => Ok(()),
+        }
     }
 
     fn flush(&mut self) -> Result<(), Lost> {

@@ -20,6 +20,7 @@ use std::time::Duration;
 use crate::model::event::{Dropped, Event, Stream};
 use crate::model::kept::Kept;
 use crate::model::lines::Piece;
+use crate::model::recorded::{Recorded, RecordedChunk};
 use crate::sink::destination::Lost;
 
 /// What shows a run in one format. All times are since the command started.
@@ -71,6 +72,19 @@ pub trait Sink: Send {
     /// See [`Sink::block`].
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost>;
 
+    /// Shows a line that was read back, and is `line` with its end.
+    ///
+    /// # Errors
+    ///
+    /// See [`Sink::block`].
+    fn recorded(&mut self, recorded: &Recorded<'_>, _line: &[u8]) -> Result<(), Lost> {
+        match recorded {
+            Recorded::Chunk(chunk) => self.piece(chunk.into()),
+            Recorded::Event(event) => self.event(event),
+            Recorded::Unknown => Ok(()),
+        }
+    }
+
     /// When it wants [`Sink::refresh`] next, if nothing else comes before.
     fn due(&self) -> Option<Duration> {
         None
@@ -110,6 +124,13 @@ pub struct Cut<'a> {
     pub at: Duration,
     /// The place of the first among the chunks of its run.
     pub seq: u64,
+}
+
+impl<'a> From<&'a RecordedChunk<'_>> for Cut<'a> {
+    fn from(chunk: &'a RecordedChunk<'_>) -> Self {
+        let piece = Piece::One { bytes: &chunk.bytes, partial: chunk.partial };
+        Self { stream: chunk.stream, piece, at: chunk.at, seq: chunk.seq }
+    }
 }
 
 /// What was seen of the streams so far, in their order.

@@ -189,6 +189,11 @@ impl LineFormat for Ndjson {
         self.out.put_event(event)
     }
 
+    /// What is added to chunks is not in what was written.
+    fn shows_as_written(&self, is_chunk: bool) -> bool {
+        !is_chunk || (!self.shows_time && self.end == b"}\n")
+    }
+
     fn set_seq(&mut self, seq: u64) {
         self.head.set_seq(seq);
     }

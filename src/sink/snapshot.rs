@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::model::event::{Event, Snapshot as Shown, SnapshotCut, Stream, text_fields};
 use crate::model::kept::Kept;
 use crate::model::lines::unfinished_character;
+use crate::model::recorded::Recorded;
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::{Account, Cut, Seen, Sink};
 
@@ -88,6 +89,13 @@ impl Sink for Snapshot {
             self.shown_bytes = self.taken_bytes;
         }
         Ok(())
+    }
+
+    fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
+        match recorded {
+            Recorded::Chunk(chunk) => self.piece(chunk.into()),
+            Recorded::Event(_) | Recorded::Unknown => self.out.put(line),
+        }
     }
 
     fn due(&self) -> Option<Duration> {

@@ -12,11 +12,14 @@ use serde_json::Value;
 pub(crate) struct Event(Vec<(String, Value)>);
 
 /// The fields that each event has, in their order.
-const ALWAYS: [(&str, &[&str]); 5] = [
+const ALWAYS: [(&str, &[&str]); 8] = [
     ("started", &["op", "v", "id", "pid", "cwd", "time"]),
     ("chunk", &["op", "kind", "seq", "t", "content"]),
     ("exited", &["op", "t", "exit_code", "signal"]),
     ("stop", &["op", "t", "reason", "signal"]),
+    ("heartbeat", &["op", "t", "idle", "stdout_bytes", "stderr_bytes"]),
+    ("dropped", &["op", "t", "after_seq", "chunks", "bytes"]),
+    ("snapshot", &["op", "exit_code", "stdout", "stderr"]),
     ("result", RESULT),
 ];
 
@@ -42,11 +45,26 @@ const RESULT: &[&str] = &[
 ];
 
 /// The fields that some have too.
-const SOMETIMES: [(&str, &[&str]); 5] = [
+const SOMETIMES: [(&str, &[&str]); 8] = [
     ("started", &["argv", "argv_base64"]),
     ("chunk", &["partial", "base64", "time", "metadata"]),
     ("exited", &[]),
     ("stop", &[]),
+    ("heartbeat", &[]),
+    ("dropped", &[]),
+    (
+        "snapshot",
+        &[
+            "stdout_base64",
+            "stderr_base64",
+            "stdout_truncated",
+            "stderr_truncated",
+            "stdout_omitted",
+            "stderr_omitted",
+            "stdout_bytes",
+            "stderr_bytes",
+        ],
+    ),
     (
         "result",
         &[
@@ -179,12 +197,20 @@ pub(super) fn check(events: &[Event], code: Option<i32>) {
             shown[kind.unwrap_or_else(|| panic!("no such kind: {event}"))] +=
                 event.bytes().len() as u64;
         }
+        if op == "dropped" {
+            assert_eq!(event.number("after_seq"), seq, "not in its place: {event}");
+            seq += event.number("chunks");
+        }
         if let Some(t) = event["t"].as_f64() {
             assert!(t >= last_t, "time went back from {last_t}: {event}");
             last_t = t;
         }
     }
-    if seq > 0 && result["undelivered_bytes"].is_null() && result["error"].is_null() {
+    if seq > 0
+        && result["undelivered_bytes"].is_null()
+        && result["dropped_bytes"].is_null()
+        && result["error"].is_null()
+    {
         assert_eq!(
             shown,
             ["stdout_bytes", "stderr_bytes"].map(|name| result.number(name)),
@@ -195,7 +221,7 @@ pub(super) fn check(events: &[Event], code: Option<i32>) {
 
 fn check_fields(event: &Event) {
     let op = event.text("op");
-    let of = |table: [(&str, &'static [&'static str]); 5]| {
+    let of = |table: [(&str, &'static [&'static str]); 8]| {
         let found = table.into_iter().find(|(found, _)| *found == op);
         found.unwrap_or_else(|| panic!("no such event: {event}")).1
     };

@@ -1,0 +1,80 @@
+//! Shows a run that was written down: one line after another, as it was then.
+//!
+//! When the lines are shown, and where they come from, is for others to say.
+
+use std::time::Duration;
+
+use crate::engine::flow::{Flow, seen};
+use crate::model::event::Event;
+use crate::model::recorded::Recorded;
+use crate::model::spec::{Capture, Format};
+use crate::sink::Sink;
+use crate::sink::destination::Lost;
+
+/// Shows what is read back.
+pub(crate) struct Player {
+    sink: Box<dyn Sink>,
+    flows: [Flow; 2],
+    /// Whether the sink wants to be told what was seen so far.
+    counts: bool,
+    /// The exit status that the run ended with, once its result was shown.
+    status: Option<u8>,
+}
+
+impl Player {
+    /// Shows a run in this sink, which shows this format.
+    pub(crate) fn new(sink: Box<dyn Sink>, format: Format, capture: &Capture) -> Self {
+        let flows = [Flow::new(capture), Flow::new(capture)];
+        Self { sink, flows, counts: format == Format::Snapshot, status: None }
+    }
+
+    /// Shows a line that was read back, and is `line` with its end.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    pub(crate) fn show(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
+        if let Recorded::Event(Event::Result(result)) = recorded {
+            self.status = Some(result.status);
+        }
+        self.sink.recorded(recorded, line)?;
+        if let (true, Recorded::Chunk(chunk)) = (self.counts, recorded) {
+            let flow = &mut self.flows[chunk.stream.index()];
+            flow.count(&chunk.bytes);
+            flow.last_read = chunk.at;
+            self.refresh(chunk.at)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the sink show where the run was at this time, if it wants that. Returns when it wants that next.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    pub(crate) fn refresh(&mut self, now: Duration) -> Result<Option<Duration>, Lost> {
+        if self.sink.due().is_some_and(|due| due <= now) {
+            self.sink.refresh(now, seen(&self.flows))?;
+        }
+        Ok(self.sink.due())
+    }
+
+    /// Writes what was held back.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    pub(crate) fn flush(&mut self) -> Result<(), Lost> {
+        self.sink.flush()
+    }
+
+    /// The exit status that the run ended with, once its result was shown.
+    pub(crate) fn status(&self) -> Option<u8> {
+        self.status
+    }
+
+    /// What it is shown in.
+    pub(crate) fn sink(&mut self) -> &mut dyn Sink {
+        &mut *self.sink
+    }
+}

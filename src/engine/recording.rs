@@ -1,0 +1,179 @@
+//! Reads a recording, line by line: events as `ndjson` has them, or an asciicast.
+//!
+//! The two are told apart by their first line, not by the name of the file.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::error::{Error, reason};
+use crate::model::event::{Event, Stream};
+use crate::model::recorded::{Recorded, RecordedChunk, parse};
+
+/// The longest line that is taken for one. Longer ones are not written but with limits far from the defaults;
+/// without an end, a file that is no recording would be read whole.
+const MAX_LINE_BYTES: u64 = 1 << 30;
+
+/// A recording that is being read.
+pub(super) struct Recording {
+    path: PathBuf,
+    file: BufReader<File>,
+    line: Vec<u8>,
+    number: u64,
+    kind: Kind,
+}
+
+/// What its lines are.
+enum Kind {
+    /// Nothing was read yet.
+    New,
+    Events {
+        is_over: bool,
+    },
+    Cast {
+        /// The number of the next chunk.
+        seq: u64,
+        /// Whether the exit status is yet to come, as it is at the end of one that runcast wrote.
+        has_status: bool,
+    },
+}
+
+/// What one line of a recording is.
+pub(super) enum Step<'a> {
+    /// An event and its line with the end.
+    Shown(Recorded<'a>, &'a [u8]),
+    /// The exit status, in a recording that has no result.
+    Status(u8),
+    /// Something that is passed over.
+    Nothing,
+}
+
+/// The first line of either kind.
+#[derive(Deserialize)]
+struct First<'a> {
+    version: Option<u64>,
+    #[serde(borrow)]
+    op: Option<Cow<'a, str>>,
+    runcast: Option<u64>,
+}
+
+impl Recording {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be read.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |why: String| Error::File { option: "replay", path: path.into(), why };
+        let file = File::open(path).map_err(|error| failed(reason(&error)))?;
+        if file.metadata().is_ok_and(|found| found.is_dir()) {
+            return Err(failed("it is a directory".to_owned()));
+        }
+        let (line, file) = (Vec::new(), BufReader::with_capacity(256 * 1024, file));
+        Ok(Self { path: path.to_owned(), file, line, number: 0, kind: Kind::New })
+    }
+
+    /// The next line; `None` at the end of a recording that is whole.
+    ///
+    /// # Errors
+    ///
+    /// Where the line is none of a recording, or the recording was cut off before it.
+    pub(super) fn next(&mut self) -> Result<Option<Step<'_>>, Error> {
+        self.line.clear();
+        self.number += 1;
+        let read = (&mut self.file).take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line);
+        match read {
+            Err(error) => return Err(self.fault(reason(&error))),
+            Ok(0) => return self.end().map(|()| None),
+            Ok(_) if !self.line.ends_with(b"\n") && !matches!(self.kind, Kind::New) => {
+                return Err(self.fault("cut off"));
+            }
+            Ok(_) => {}
+        }
+        if let Kind::New = self.kind {
+            self.kind = self.first_line()?;
+            if let Kind::Cast { .. } = self.kind {
+                return Ok(Some(Step::Nothing));
+            }
+        }
+        let text = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        let step = match &mut self.kind {
+            Kind::Events { is_over: true } => Err("it stands behind the result".to_owned()),
+            Kind::Events { is_over } => parse(text).map(|recorded| {
+                *is_over = matches!(recorded, Recorded::Event(Event::Result(_)));
+                Step::Shown(recorded, &self.line)
+            }),
+            Kind::Cast { seq, has_status } => cast_step(text, seq).inspect(|step| {
+                *has_status &= !matches!(step, Step::Status(_));
+            }),
+            Kind::New => Ok(Step::Nothing),
+        };
+        let (path, line) = (&self.path, self.number);
+        step.map(Some).map_err(|why| Error::Recording { path: path.clone(), line, why })
+    }
+
+    fn first_line(&self) -> Result<Kind, Error> {
+        let first: First<'_> = serde_json::from_slice(&self.line)
+            .map_err(|_| self.fault("neither an event of a run nor the header of an asciicast"))?;
+        match first {
+            First { op: Some(_), .. } if !self.line.ends_with(b"\n") => Err(self.fault("cut off")),
+            First { op: Some(_), .. } => Ok(Kind::Events { is_over: false }),
+            First { version: Some(2), runcast, .. } => {
+                Ok(Kind::Cast { seq: 1, has_status: runcast.is_some() })
+            }
+            First { version: Some(version), .. } => {
+                Err(self.fault(format!("an asciicast of version {version}; only 2 can be played")))
+            }
+            First { .. } => {
+                Err(self.fault("neither an event of a run nor the header of an asciicast"))
+            }
+        }
+    }
+
+    /// The end of the file: is it that of the recording?
+    fn end(&self) -> Result<(), Error> {
+        match self.kind {
+            Kind::New => Err(self.fault("the file is empty")),
+            Kind::Events { is_over: true } | Kind::Cast { has_status: false, .. } => Ok(()),
+            Kind::Events { .. } | Kind::Cast { .. } => {
+                Err(self.fault("the recording was cut off here: it has no result"))
+            }
+        }
+    }
+
+    fn fault(&self, why: impl Into<String>) -> Error {
+        Error::Recording { path: self.path.clone(), line: self.number, why: why.into() }
+    }
+}
+
+/// One event of an asciicast: `[TIME, CODE, DATA]`.
+fn cast_step<'a>(line: &'a [u8], seq: &mut u64) -> Result<Step<'a>, String> {
+    if line.is_empty() {
+        return Ok(Step::Nothing);
+    }
+    let wrong = |_| "no event of an asciicast".to_owned();
+    let (time, code, data): (f64, Cow<'a, str>, Value) =
+        serde_json::from_slice(line).map_err(wrong)?;
+    let at = Duration::try_from_secs_f64(time).map_err(|_| format!("{time} is no time"))?;
+    match &*code {
+        "o" => {
+            let text: String = serde_json::from_value(data).map_err(wrong)?;
+            let bytes = Cow::Owned(text.into_bytes());
+            let chunk =
+                RecordedChunk { stream: Stream::Stdout, seq: *seq, at, bytes, partial: false };
+            *seq += 1;
+            Ok(Step::Shown(Recorded::Chunk(chunk), &[]))
+        }
+        "x" => {
+            let status: String = serde_json::from_value(data).map_err(wrong)?;
+            status.parse().map(Step::Status).map_err(|_| format!("'{status}' is no exit status"))
+        }
+        // Input, markers, sizes, and what later versions have.
+        _ => Ok(Step::Nothing),
+    }
+}

@@ -1,0 +1,151 @@
+//! Plays a recording, in its own time or faster.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+
+use crate::engine::ending::Ending;
+use crate::engine::player::Player;
+use crate::engine::recording::{Recording, Step};
+use crate::engine::show;
+use crate::model::error::Error;
+use crate::model::outcome::STATUS_DISCONNECTED;
+use crate::model::spec::{Capture, Display, Streams};
+use crate::sink::destination::{Lost, Patience};
+use crate::sink::message;
+
+/// The longest wait in one piece: what a file says may be further off than the system's clock goes.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The shortest: less is not worth a wake-up.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+
+/// In whose time a recording is played.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// How many times as fast as it was; `None` is without waiting.
+    pub speed: Option<f64>,
+    /// The longest pause between two events, before it is played faster.
+    pub idle_limit: Option<Duration>,
+}
+
+impl Pace {
+    /// How long a pause is that was so long.
+    fn pause(self, pause: Duration) -> Duration {
+        let pause = self.idle_limit.map_or(pause, |limit| pause.min(limit));
+        match self.speed {
+            None => Duration::ZERO,
+            Some(speed) => {
+                Duration::try_from_secs_f64(pause.as_secs_f64() / speed).unwrap_or(Duration::MAX)
+            }
+        }
+    }
+}
+
+/// Why playing ended before the recording did.
+enum Broken {
+    Lost(Lost),
+    Failed(Error),
+}
+
+impl From<Lost> for Broken {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Plays a recording, and returns the exit status that it has recorded.
+///
+/// What is whole of a recording that is cut off is shown before that is told.
+#[must_use]
+pub fn replay(path: &Path, pace: Pace, display: &Display, capture: &Capture) -> u8 {
+    let patience = Arc::new(Patience::default());
+    let sink = match show::make_sink(display, capture, None, &patience) {
+        Ok(sink) => sink,
+        Err(error) => {
+            message::say_error(&error, &patience);
+            return error.status();
+        }
+    };
+    let mut player = Player::new(sink, display.format, capture);
+    match play(path, pace, display, &mut player) {
+        Ok(status) => status,
+        Err(Broken::Lost(Lost::Gone | Lost::Abandoned)) => STATUS_DISCONNECTED,
+        Err(Broken::Lost(Lost::Failed(error))) => {
+            message::say_error(&error, &patience);
+            error.status()
+        }
+        Err(Broken::Failed(error)) => {
+            Ending::of_failure(error).conclude(player.sink(), &mut None, display, &patience)
+        }
+    }
+}
+
+fn play(path: &Path, pace: Pace, display: &Display, player: &mut Player) -> Result<u8, Broken> {
+    let mut recording = Recording::open(path)?;
+    let mut status = 0;
+    // When the last event happened, and when it was shown.
+    let (mut then, mut shown) = (Duration::ZERO, Instant::now());
+    while let Some(step) = recording.next()? {
+        match step {
+            Step::Shown(recorded, line) => {
+                let at = recorded.at().unwrap_or(then).max(then);
+                let pause = pace.pause(at - then);
+                if !pause.is_zero() {
+                    player.flush()?;
+                    wait(player, display, then, shown, pause, pace)?;
+                    shown += pause;
+                }
+                then = at;
+                player.show(&recorded, line)?;
+            }
+            Step::Status(recorded) => status = recorded,
+            Step::Nothing => {}
+        }
+    }
+    player.flush()?;
+    Ok(player.status().unwrap_or(status))
+}
+
+/// Waits until `pause` after `since`, lets the sink show where the run was meanwhile, and looks whether anybody
+/// still reads.
+fn wait(
+    player: &mut Player,
+    display: &Display,
+    then: Duration,
+    since: Instant,
+    pause: Duration,
+    pace: Pace,
+) -> Result<(), Broken> {
+    let watched = show::watched(Streams::Separate, display)?;
+    loop {
+        let waited = since.elapsed();
+        let Some(left) = pause.checked_sub(waited).filter(|left| !left.is_zero()) else {
+            return Ok(());
+        };
+        let now = then + waited.mul_f64(pace.speed.unwrap_or(1.0));
+        let due = player.refresh(now)?.map(|due| pace.pause(due.saturating_sub(now)));
+        let mut fds: Vec<PollFd<'_>> =
+            watched.iter().map(|&fd| PollFd::new(fd, PollFlags::empty())).collect();
+        let left = left.min(LONGEST_WAIT);
+        let longest = due.map_or(left, |due| left.min(due.max(LEAST_WAIT)));
+        // Interrupted or not, the loop looks anew.
+        let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(longest)), None);
+        if fds
+            .iter()
+            .filter_map(PollFd::revents)
+            .any(|events| events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP))
+        {
+            return Err(Lost::Gone.into());
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Reads back what was written: a line of a recording or of a journal, to the event that it is.
+//!
+//! The opposite of [`event`](crate::model::event). Fields and kinds of event that are not known here are passed
+//! over, since a later version may have written them; whoever shows events as they were written has the line.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::model::error::CODES;
+use crate::model::event::{
+    Dropped, ErrorFields, Event, Exited, Heartbeat, LossyText, RunResult, Seconds, Started, Stop,
+    Stream, UsageFields,
+};
+use crate::model::outcome::StopReason;
+use crate::model::wall_clock::WallClock;
+
+/// One line that was read back.
+#[derive(Debug)]
+pub enum Recorded<'a> {
+    /// A line of output, or a piece of one.
+    Chunk(RecordedChunk<'a>),
+    /// Another event.
+    Event(Event<'a>),
+    /// An event of a kind that is not known here.
+    Unknown,
+}
+
+/// A line of output, or a piece of one, that was read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedChunk<'a> {
+    /// The stream.
+    pub stream: Stream,
+    /// Its place among all chunks of the run.
+    pub seq: u64,
+    /// When it was read, since the command started.
+    pub at: Duration,
+    /// Its exact bytes.
+    pub bytes: Cow<'a, [u8]>,
+    /// Whether the line goes on in the next chunk of this stream.
+    pub partial: bool,
+}
+
+impl Recorded<'_> {
+    /// When it happened, since the command started; `None` where that is not told.
+    #[must_use]
+    pub fn at(&self) -> Option<Duration> {
+        match self {
+            Self::Chunk(chunk) => Some(chunk.at),
+            Self::Event(Event::Started(_)) => Some(Duration::ZERO),
+            Self::Event(Event::Exited(exited)) => Some(exited.t.0),
+            Self::Event(Event::Stop(stop)) => Some(stop.t.0),
+            Self::Event(Event::Heartbeat(heartbeat)) => Some(heartbeat.t.0),
+            Self::Event(Event::Dropped(dropped)) => Some(dropped.t.0),
+            Self::Event(Event::Result(result)) => Some(result.duration.0),
+            Self::Event(Event::Chunk(_) | Event::Snapshot(_)) | Self::Unknown => None,
+        }
+    }
+}
+
+/// Any event, as far as it is told apart here.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    op: Cow<'a, str>,
+}
+
+/// Reads one line, without its end.
+///
+/// # Errors
+///
+/// What is wrong with it, where it is no event.
+pub fn parse(line: &[u8]) -> Result<Recorded<'_>, String> {
+    let op = from_json::<Line<'_>>(line).map_err(|_| "no event of a run".to_owned())?.op;
+    Ok(match &*op {
+        "chunk" => Recorded::Chunk(from_json::<ChunkLine<'_>>(line)?.read()?),
+        "started" => Recorded::Event(Event::Started(from_json::<StartedLine>(line)?.read()?)),
+        "exited" => Recorded::Event(Event::Exited(from_json::<ExitedLine>(line)?.read()?)),
+        "stop" => Recorded::Event(Event::Stop(from_json::<StopLine>(line)?.read()?)),
+        "heartbeat" => Recorded::Event(Event::Heartbeat(from_json::<BeatLine>(line)?.read()?)),
+        "dropped" => Recorded::Event(Event::Dropped(from_json::<DroppedLine>(line)?.read()?)),
+        "result" => {
+            Recorded::Event(Event::Result(Box::new(from_json::<ResultLine<'_>>(line)?.read()?)))
+        }
+        _ => Recorded::Unknown,
+    })
+}
+
+fn from_json<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| match error.classify() {
+        serde_json::error::Category::Eof => "cut off".to_owned(),
+        _ => format!("no event of a run: {error}"),
+    })
+}
+
+fn seconds(number: f64) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(number).map_err(|_| format!("{number} is no time"))
+}
+
+#[derive(Deserialize)]
+struct ChunkLine<'a> {
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    seq: u64,
+    t: f64,
+    #[serde(borrow)]
+    content: Cow<'a, str>,
+    #[serde(default)]
+    partial: bool,
+    #[serde(borrow)]
+    base64: Option<Cow<'a, str>>,
+}
+
+impl<'a> ChunkLine<'a> {
+    fn read(self) -> Result<RecordedChunk<'a>, String> {
+        let stream = Stream::ALL
+            .into_iter()
+            .find(|stream| stream.as_str() == self.kind)
+            .ok_or_else(|| format!("no stream is called '{}'", self.kind))?;
+        let bytes = match (self.base64, self.content) {
+            (Some(exact), _) => {
+                STANDARD.decode(exact.as_bytes()).map_err(|error| error.to_string())?.into()
+            }
+            (None, Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
+            (None, Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
+        };
+        let at = seconds(self.t)?;
+        Ok(RecordedChunk { stream, seq: self.seq, at, bytes, partial: self.partial })
+    }
+}
+
+#[derive(Deserialize)]
+struct StartedLine {
+    v: u32,
+    id: String,
+    pid: i32,
+    argv: Option<Vec<String>>,
+    argv_base64: Option<Vec<String>>,
+    cwd: Option<String>,
+    time: String,
+}
+
+impl StartedLine {
+    fn read(self) -> Result<Started, String> {
+        let Self { v, id, pid, argv, argv_base64, cwd, time } = self;
+        let at: Timestamp = time.parse().map_err(|_| format!("'{time}' is no time"))?;
+        Ok(Started { v, id, pid, argv, argv_base64, cwd, time, clock: WallClock(at) })
+    }
+}
+
+#[derive(Deserialize)]
+struct ExitedLine {
+    t: f64,
+    exit_code: Option<u8>,
+    signal: Option<String>,
+}
+
+impl ExitedLine {
+    fn read(self) -> Result<Exited, String> {
+        let Self { t, exit_code, signal } = self;
+        Ok(Exited { t: Seconds(seconds(t)?), exit_code, signal })
+    }
+}
+
+#[derive(Deserialize)]
+struct StopLine {
+    t: f64,
+    reason: Option<String>,
+    signal: String,
+}
+
+impl StopLine {
+    fn read(self) -> Result<Stop, String> {
+        let reason = self.reason.as_deref().and_then(StopReason::from_word);
+        Ok(Stop { t: Seconds(seconds(self.t)?), reason, signal: self.signal })
+    }
+}
+
+#[derive(Deserialize)]
+struct BeatLine {
+    t: f64,
+    idle: f64,
+    stdout_bytes: u64,
+    stderr_bytes: u64,
+}
+
+impl BeatLine {
+    fn read(self) -> Result<Heartbeat, String> {
+        let Self { t, idle, stdout_bytes, stderr_bytes } = self;
+        let (t, idle) = (Seconds(seconds(t)?), Seconds(seconds(idle)?));
+        Ok(Heartbeat { t, idle, stdout_bytes, stderr_bytes })
+    }
+}
+
+#[derive(Deserialize)]
+struct DroppedLine {
+    t: f64,
+    after_seq: u64,
+    chunks: u64,
+    bytes: u64,
+}
+
+impl DroppedLine {
+    fn read(self) -> Result<Dropped, String> {
+        let Self { t, after_seq, chunks, bytes } = self;
+        Ok(Dropped { t: Seconds(seconds(t)?), after_seq, chunks, bytes })
+    }
+}
+
+#[derive(Deserialize)]
+struct UsageLine {
+    user: f64,
+    system: f64,
+    max_rss: u64,
+}
+
+#[derive(Deserialize)]
+struct ErrorLine<'a> {
+    #[serde(borrow)]
+    code: Cow<'a, str>,
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct ResultLine<'a> {
+    exit_code: Option<u8>,
+    signal: Option<String>,
+    #[serde(default)]
+    core_dumped: bool,
+    status: u8,
+    timed_out: bool,
+    #[serde(borrow)]
+    stopped_by: Option<Cow<'a, str>>,
+    received: Option<String>,
+    #[serde(borrow)]
+    stdout: Cow<'a, str>,
+    #[serde(borrow)]
+    stderr: Cow<'a, str>,
+    stdout_truncated: bool,
+    stderr_truncated: bool,
+    stdout_bytes: u64,
+    stderr_bytes: u64,
+    stdout_lines: u64,
+    stderr_lines: u64,
+    undelivered_bytes: Option<u64>,
+    leaked: bool,
+    duration: f64,
+    usage: UsageLine,
+    record_error: Option<String>,
+    dropped_bytes: Option<u64>,
+    dropped_chunks: Option<u64>,
+    #[serde(borrow)]
+    error: Option<ErrorLine<'a>>,
+}
+
+impl<'a> ResultLine<'a> {
+    /// What people are told of a result, and programs that do not take its line.
+    fn read(self) -> Result<RunResult<'a>, String> {
+        let text = |text: Cow<'a, str>| match text {
+            Cow::Borrowed(text) => LossyText(Cow::Borrowed(text.as_bytes())),
+            Cow::Owned(text) => LossyText(Cow::Owned(text.into_bytes())),
+        };
+        let usage = UsageFields {
+            user: Seconds(seconds(self.usage.user)?),
+            system: Seconds(seconds(self.usage.system)?),
+            max_rss: self.usage.max_rss,
+        };
+        Ok(RunResult {
+            exit_code: self.exit_code,
+            signal: self.signal,
+            core_dumped: self.core_dumped,
+            status: self.status,
+            timed_out: self.timed_out,
+            stopped_by: self
+                .stopped_by
+                .and_then(|word| StopReason::from_word(&word))
+                .map(StopReason::as_str),
+            received: self.received,
+            stdout: text(self.stdout),
+            stderr: text(self.stderr),
+            stdout_base64: None,
+            stderr_base64: None,
+            stdout_truncated: self.stdout_truncated,
+            stderr_truncated: self.stderr_truncated,
+            stdout_omitted: None,
+            stderr_omitted: None,
+            stdout_bytes: self.stdout_bytes,
+            stderr_bytes: self.stderr_bytes,
+            stdout_lines: self.stdout_lines,
+            stderr_lines: self.stderr_lines,
+            undelivered_bytes: self.undelivered_bytes,
+            leaked: self.leaked,
+            leftover: &[],
+            limit: None,
+            duration: Seconds(seconds(self.duration)?),
+            usage,
+            record_error: self.record_error,
+            dropped_bytes: self.dropped_bytes,
+            dropped_chunks: self.dropped_chunks,
+            error: self.error.map(|error| ErrorFields {
+                code: CODES.into_iter().find(|code| *code == error.code).unwrap_or("unknown"),
+                message: error.message,
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+
+    use super::*;
+    use crate::model::event::{Chunk, text_fields};
+
+    proptest! {
+        #[test]
+        fn a_chunk_comes_back_as_it_was_written(
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
+            is_stderr in any::<bool>(),
+            seq in any::<u64>(),
+            micros in 0..1_000_000_000_000_u64,
+            partial in any::<bool>(),
+        ) {
+            let stream = Stream::ALL[usize::from(is_stderr)];
+            let at = Duration::from_micros(micros);
+            let (content, base64) = text_fields(Cow::Borrowed(&bytes));
+            let chunk = Chunk {
+                kind: stream, seq, t: Seconds(at), content, partial, base64, time: None, metadata: None,
+            };
+            let line = serde_json::to_vec(&Event::Chunk(chunk)).expect("strings into memory");
+            let Ok(Recorded::Chunk(read)) = parse(&line) else { panic!("{}", line.escape_ascii()) };
+            prop_assert_eq!(read.at.as_micros(), at.as_micros());
+            let expected = RecordedChunk { at: read.at, stream, seq, partial, bytes: bytes.into() };
+            prop_assert_eq!(read, expected);
+        }
+
+        #[test]
+        fn no_line_makes_it_panic(line in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&line);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_passed_over_and_what_is_no_event_is_an_error() {
+        assert!(matches!(parse(br#"{"op":"later","x":[1]}"#), Ok(Recorded::Unknown)));
+        let with_more = br#"{"op":"stop","t":1.5,"reason":"later","signal":"SIGTERM","more":{}}"#;
+        assert!(matches!(parse(with_more), Ok(Recorded::Event(Event::Stop(_)))));
+        for line in
+            [&b""[..], b"x", b"[]", br#"{"kind":"stdout"}"#, br#"{"op":"stop","t":-1,"signal":""}"#]
+        {
+            assert!(parse(line).is_err(), "{}", line.escape_ascii());
+        }
+    }
+}

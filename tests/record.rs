@@ -1,0 +1,204 @@
+//! Recordings, and playing them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::harness::{ndjson, runcast, scratch};
+
+/// Records `sh -c script` in a file, and returns what was shown meanwhile.
+fn record(file: &Path, options: &str, script: &str) -> crate::harness::Ran {
+    runcast(options).arg("--record").arg(file).command(["sh", "-c", script]).run()
+}
+
+fn replay(options: &str, file: &Path) -> crate::harness::Ran {
+    runcast(&format!("replay {options}")).arg(file).run()
+}
+
+#[test]
+fn it_has_the_events_that_ndjson_has_whatever_is_shown() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    let script = r"echo a; printf 'b\377' >&2; exit 6";
+    for options in ["", "-q", "-f snapshot", "-f ndjson"] {
+        let ran = record(&file, options, script).exited(6);
+        let recorded = fs::read_to_string(&file).expect("it is there");
+        let events: Vec<serde_json::Value> = recorded
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+            .collect();
+        let ops: Vec<&str> = events.iter().filter_map(|event| event["op"].as_str()).collect();
+        assert_eq!(ops, ["started", "chunk", "chunk", "result"], "{options}");
+        let of = |kind| events.iter().filter(move |event| event["kind"] == kind);
+        assert!(of("stdout").all(|chunk| chunk["content"] == "a\n"));
+        assert!(of("stderr").all(|chunk| chunk["base64"] == "Yv8="));
+        if options == "-f ndjson" {
+            assert_eq!(ran.out(), recorded);
+        }
+    }
+}
+
+#[test]
+fn an_unfinished_line_goes_into_it_though_it_does_not_where_it_is_shown() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    record(&file, "-f cri --partial-after 1ms", "printf a; sleep 0.3; echo b").exited(0);
+    let recorded = fs::read_to_string(&file).expect("it is there");
+    assert!(recorded.contains(r#""content":"a","partial":true"#), "{recorded}");
+}
+
+#[test]
+fn it_is_for_its_owner_alone_and_made_anew() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    fs::write(&file, "x".repeat(100_000)).expect("there is room");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    record(&file, "", "echo a").exited(0);
+    assert_eq!(fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(&file).expect("text").lines().count(), 3);
+}
+
+#[test]
+fn one_that_cannot_be_made_is_told_before_the_command_starts() {
+    let folder = scratch();
+    let mark = folder.path().join("started");
+    let run = |options: &str| {
+        runcast(options).arg("--record").arg("/no/such/file").command(["touch"]).arg(&mark).run()
+    };
+    run("-f ndjson").failed(125, "file_failed", "--record /no/such/file");
+    run("").refused("--record /no/such/file: No such file or directory");
+    assert!(!mark.exists());
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_nothing_else() {
+    let ran = ndjson("--record /dev/full").puppet("lines:stdout:100000 exit:4").run().exited(4);
+    assert_eq!(ran.result().number("stdout_lines"), 100_000);
+    let error = ran.result().text("record_error");
+    assert_eq!(error, "--record /dev/full: No space left on device");
+    ran.said_one_line(error);
+}
+
+#[test]
+fn it_is_written_on_when_nobody_looks_any_more() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    let mut live = runcast("--on-disconnect continue")
+        .arg("--record")
+        .arg(&file)
+        .command(["sh", "-c", "echo a; sleep 0.3; echo b; echo c"])
+        .start();
+    live.shows("a");
+    live.close_stdout();
+    live.finish().exited(0);
+    let recorded = fs::read_to_string(&file).expect("it is there");
+    assert!(recorded.contains(r#""content":"c\n""#), "{recorded}");
+}
+
+#[test]
+fn playing_shows_each_stream_and_ends_with_the_recorded_status() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    let script = r"echo a; printf 'b\377\n' >&2; printf end; exit 6";
+    record(&file, "", script).exited(6);
+    let played = replay("--speed max", &file).exited(6);
+    assert_eq!((&*played.stdout, &*played.stderr), (&b"a\nend"[..], &b"b\xff\n"[..]));
+    let recorded = fs::read_to_string(&file).expect("it is there");
+    assert_eq!(replay("--speed max -f ndjson", &file).exited(6).out(), recorded);
+    let quiet = replay("--speed max -f ndjson -q", &file).exited(6);
+    assert_eq!(quiet.events().len(), 2);
+    let tagged = replay("--speed max -f ndjson --meta k=v", &file).exited(6);
+    assert!(tagged.of("chunk").iter().all(|chunk| chunk["metadata"]["k"] == "v"));
+    assert_eq!(tagged.bytes("stderr"), b"b\xff\n");
+    let grown = replay("--speed max -f snapshot", &file).exited(6);
+    assert_eq!(grown.of("snapshot").len(), 1);
+}
+
+#[test]
+fn it_is_played_in_its_own_time_or_faster() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    let event = |t: f64, text: &str| {
+        format!(r#"{{"op":"chunk","kind":"stdout","seq":1,"t":{t},"content":"{text}\n"}}"#)
+    };
+    record(&file, "-q", "true").exited(0);
+    let recorded = fs::read_to_string(&file).expect("it is there");
+    let (started, result) = recorded.split_once('\n').expect("two lines");
+    let lines = [started, &event(0.1, "a"), &event(1000.4, "b"), result.trim_end()];
+    fs::write(&file, lines.join("\n") + "\n").expect("there is room");
+    for options in ["--idle-limit 300ms", "--speed 3000", "--idle-limit 3 --speed 10"] {
+        let begin = std::time::Instant::now();
+        assert_eq!(replay(options, &file).exited(0).out(), "a\nb\n");
+        // A thousand seconds, shortened to about 0.3 s.
+        assert!(begin.elapsed().as_secs_f64() > 0.25, "{options}");
+    }
+}
+
+#[test]
+fn one_that_was_cut_off_is_shown_as_far_as_it_is_whole_and_the_line_is_named() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    record(&file, "", "echo a; echo b").exited(0);
+    let whole = fs::read(&file).expect("it is there");
+    let mut told = 0;
+    for length in 1..whole.len() {
+        fs::write(&file, &whole[..length]).expect("there is room");
+        let played = replay("--speed max", &file);
+        assert_eq!(played.code(), Some(125), "{length}");
+        let line = whole[..length].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        played.said_one_line(&format!("line {line}: "));
+        assert!("a\nb\n".starts_with(&played.out()));
+        told += usize::from(played.out() == "a\nb\n");
+        if length % 40 == 0 {
+            let events = replay("--speed max -f ndjson", &file);
+            assert_eq!(events.result()["error"]["code"], "file_failed");
+        }
+    }
+    assert!(told > 100, "both lines were shown before the result was cut");
+}
+
+#[test]
+fn what_is_no_recording_is_refused_by_its_line() {
+    let folder = scratch();
+    let file = folder.path().join("f");
+    let cast = "{\"version\":2,\"width\":80,\"height\":24}\n";
+    for (content, named) in [
+        ("", "line 1: the file is empty"),
+        ("hello\n", "line 1: "),
+        ("{}\n", "line 1: "),
+        ("[1]\n", "line 1: "),
+        ("{\"version\":1}\n", "line 1: an asciicast of version 1"),
+        (&format!("{cast}x\n"), "line 2: "),
+        (&format!("{cast}[1,\"o\",5]\n"), "line 2: "),
+        (&format!("{cast}[-1,\"o\",\"\"]\n"), "line 2: "),
+    ] {
+        fs::write(&file, content).expect("there is room");
+        replay("--speed max", &file).refused(named);
+    }
+    replay("", Path::new("/no/such/file")).refused("/no/such/file: No such file or directory");
+    replay("", folder.path()).refused("it is a directory");
+}
+
+#[test]
+fn a_foreign_asciicast_is_played_and_ends_with_0() {
+    let folder = scratch();
+    let file = folder.path().join("f");
+    let cast = "{\"version\": 2, \"width\": 80, \"height\": 24, \"env\": {}}\n\
+        [0.1, \"o\", \"a\\r\\n\"]\n[0.2, \"i\", \"x\"]\n[0.2, \"m\", \"\"]\n[0.3, \"r\", \"90x30\"]\n\
+        [0.4, \"o\", \"\\u00e4\"]\n";
+    fs::write(&file, cast).expect("there is room");
+    assert_eq!(replay("--speed max", &file).exited(0).out(), "a\r\nä");
+}
+
+#[test]
+fn a_player_whose_reader_goes_away_ends_with_141() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    let cast =
+        "{\"version\":2,\"width\":80,\"height\":24}\n[0,\"o\",\"a\\n\"]\n[9999,\"o\",\"b\"]\n";
+    fs::write(&file, cast).expect("there is room");
+    let mut live = runcast("replay").arg(&file).start();
+    live.shows("a");
+    live.close_stdout();
+    assert_eq!(live.finish().code(), Some(141));
+}
