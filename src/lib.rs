@@ -10,6 +10,7 @@
 //! | [`sys`] | the operating system, and the only unsafe code: making, signalling and reaping processes |
 //! | [`sink`] | formats and destinations: text, NDJSON, the result file |
 //! | [`engine`] | one run: processes, readers, channel, supervisor, pump |
+//! | [`runs`] | detached runs: their folders, their keepers, and those who look at them |
 //! | [`cli`] | what was typed, what it means, and what is done about it |
 //!
 //! # Threads
@@ -46,5 +47,6 @@
 pub mod cli;
 pub mod engine;
 pub mod model;
+pub mod runs;
 pub mod sink;
 pub mod sys;

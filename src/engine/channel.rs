@@ -17,6 +17,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use crate::model::error::Error;
 use crate::model::event::{Exited, Stop, Stream};
 use crate::model::outcome::Outcome;
+use crate::model::signal::Signal;
 use crate::sink::destination::Patience;
 use crate::sys::interrupt::Interruptible;
 
@@ -218,6 +219,10 @@ pub(super) enum Notice {
     OutputLost,
     /// A part of ours failed, and the run cannot be told truly any more.
     Broken,
+    /// Somebody wants a signal sent to the processes of the run.
+    Signal(Signal),
+    /// Somebody wants the run stopped as a timeout would.
+    Stop,
     /// Everything is shown and written.
     Delivered,
 }
@@ -383,7 +388,7 @@ impl Shared {
         self.has_ended.store(true, Ordering::SeqCst);
     }
 
-    fn has_command_ended(&self) -> bool {
+    pub(super) fn has_command_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
     }
 

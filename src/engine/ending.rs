@@ -14,14 +14,14 @@ use crate::sink::result_file::ResultFile;
 use crate::sink::{Sink, message};
 
 /// A run that is over, and what is left to be said of it.
-pub(super) struct Ending {
+pub(crate) struct Ending {
     pub(super) report: Report,
     /// It stays until all is said: it still takes signals, and ends the wait for a reader that does not read.
     pub(super) supervisor: Option<ToSupervisor>,
 }
 
 impl Ending {
-    pub(super) fn of_failure(error: Error) -> Self {
+    pub(crate) fn of_failure(error: Error) -> Self {
         let nothing = || StreamTotals { kept: Kept::new(Keep::Head, 0), bytes: 0, lines: 0 };
         let report = Report {
             outcome: Outcome::never_started(),
@@ -37,7 +37,7 @@ impl Ending {
     /// A file is written before standard output has its result, so that both can tell of a full disk, and takes
     /// its place after it, so that it can tell of a consumer that was lost with the last line. What is no file
     /// has its result first: only then is it known whether it took it.
-    pub(super) fn conclude(
+    pub(crate) fn conclude(
         mut self,
         sink: &mut dyn Sink,
         result_file: &mut Option<ResultFile>,

@@ -3,14 +3,14 @@
 //! See the crate's documentation for the threads and for what each may and may not do.
 
 mod channel;
-mod ending;
+pub(crate) mod ending;
 mod flow;
-mod player;
+pub(crate) mod player;
 mod processes;
 mod pump;
 mod reader;
 mod recording;
-mod show;
+pub(crate) mod show;
 mod spawn;
 mod supervisor;
 

@@ -47,6 +47,16 @@ impl Player {
         Ok(())
     }
 
+    /// Shows a line of output as it was written, if that is how the sink would show it anyway. `false`: it has to
+    /// be read first.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    pub(crate) fn show_as_written(&mut self, line: &[u8]) -> Result<bool, Lost> {
+        self.sink.chunk_as_written(line)
+    }
+
     /// Lets the sink show where the run was at this time, if it wants that. Returns when it wants that next.
     ///
     /// # Errors

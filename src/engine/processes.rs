@@ -151,6 +151,17 @@ impl Processes {
         }
     }
 
+    /// Sends a signal that is no part of a stop to everybody.
+    pub(super) fn deliver(&mut self, signal: Signal) {
+        let is_group_told =
+            !self.is_command_reaped && tree::signal_group(self.command, signal).is_ok();
+        for process in self.tree.list() {
+            if !(is_group_told && process.group == self.command) {
+                self.signal_one(&process, signal);
+            }
+        }
+    }
+
     /// Sends KILL to everybody, each by itself too, to learn who may not be. A walk races with those who fork
     /// and end as fast as it goes, and can miss all of them; whether anybody is left, only the kernel's word
     /// on our children tells. So this goes on until nobody is, or those who are were all met.

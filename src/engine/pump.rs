@@ -252,7 +252,7 @@ impl<'a> Pump<'a> {
     }
 
     /// A part of ours failed: the run cannot be told truly any more, so it is stopped.
-    fn fail(&mut self, error: Error) {
+    pub(super) fn fail(&mut self, error: Error) {
         self.supervisor.send(Notice::Broken);
         if !matches!(self.delivery, Delivery::Failed(_)) {
             self.delivery = Delivery::Failed(error);

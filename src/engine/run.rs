@@ -1,6 +1,5 @@
 //! One run from beginning to end, in the foreground.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -18,6 +17,8 @@ use crate::engine::spawn::{self, Command};
 use crate::engine::supervisor::{Links, Supervisor};
 use crate::model::error::Error;
 use crate::model::event::{Started, Stream, VERSION, argv_fields};
+use crate::model::run_id::RunId;
+use crate::model::signal::Signal;
 use crate::model::spec::{Capture, Display, ResultDestination, Spec};
 use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
@@ -50,9 +51,61 @@ pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
             Err((error, shown)) => (sink, opened) = (shown, Err(error)),
         }
     }
-    let ending = opened.and_then(|()| supervise(&plan?, display, &patience, &mut *sink));
+    let id = RunId::fresh();
+    let ending =
+        opened.and_then(|()| supervise(&plan?, &id, display, &patience, &mut *sink, |_, _| Ok(())));
     let ending = ending.unwrap_or_else(Ending::of_failure);
     ending.conclude(&mut *sink, &mut result_file, display, &patience)
+}
+
+/// Runs a command that others look at, to the end, with its events in `sink`, which is no matter of anybody's
+/// patience. Once it is started, `on_started` gets what it can be spoken to through; where that fails, the run is
+/// killed.
+///
+/// # Errors
+///
+/// Where the command could not be started.
+pub(crate) fn keep(
+    spec: &Spec,
+    id: &RunId,
+    display: &Display,
+    sink: Box<dyn Sink>,
+    on_started: impl FnOnce(Handle, &Started) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let patience = Arc::new(Patience::default());
+    let mut result_file = open_result(display)?;
+    let mut sink =
+        show::recorded(sink, display, &spec.capture, &patience).map_err(|(error, _)| error)?;
+    let ending = supervise(spec, id, display, &patience, &mut *sink, on_started)?;
+    // There is nobody whom the status could tell anything that the result does not.
+    let _ = ending.conclude(&mut *sink, &mut result_file, display, &patience);
+    Ok(())
+}
+
+/// What a run that was started can be spoken to through.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    supervisor: ToSupervisor,
+    shared: Arc<Shared>,
+    /// The writing end of its standard input, where others may write into that.
+    pub(crate) stdin: Option<OwnedFd>,
+}
+
+impl Handle {
+    /// Sends a signal to its processes.
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.supervisor.send(Notice::Signal(signal));
+    }
+
+    /// Stops it as a timeout would.
+    pub(crate) fn stop(&self) {
+        self.supervisor.send(Notice::Stop);
+    }
+
+    /// Whether the command has ended.
+    pub(crate) fn has_command_ended(&self) -> bool {
+        self.shared.has_command_ended()
+    }
 }
 
 /// Says what failed, where there is nothing to show it in.
@@ -73,18 +126,19 @@ fn open_result(display: &Display) -> Result<Option<ResultFile>, Error> {
 /// Starts the command and the threads, and pumps until all is over.
 fn supervise(
     spec: &Spec,
+    id: &RunId,
     display: &Display,
     patience: &Arc<Patience>,
     sink: &mut dyn Sink,
+    on_started: impl FnOnce(Handle, &Started) -> Result<(), Error>,
 ) -> Result<Ending, Error> {
     // All that can fail before there is a command comes before it.
     let watched = show::watched(spec.streams, display)?;
-    let id = fresh_id();
     let (to_pump, inbox) = channel::to_pump();
     let (to_supervisor, notices) =
         channel::to_supervisor().map_err(|errno| failed("eventfd")(errno.into()))?;
     // A fifo may have to be waited for here, so our signals still have their default actions.
-    let stdin = spawn::open_stdin(&spec.stdin)?;
+    let (stdin, stdin_end) = spawn::open_stdin(&spec.stdin)?;
     let (signals, to_reset) = signals::take().map_err(failed("signals"))?;
     interrupt::prepare().map_err(failed("signals"))?;
     let tree = Tree::prepare().map_err(failed("subreaper"))?;
@@ -92,7 +146,7 @@ fn supervise(
     let command = spawn::spawn(spec, stdin, &to_reset)?;
     let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
     shared.pump.register();
-    let started = display.needs_started().then(|| started(spec, display, &command, id));
+    let started = display.needs_started().then(|| started(spec, id, display, &command));
     let mut if_threads_fail = Processes::new(command.pid, tree.clone());
     let processes = Processes::new(command.pid, tree);
     let (pump, pipes) = (to_pump.clone(), command.pipes);
@@ -101,7 +155,14 @@ fn supervise(
     let readers = start_threads(spec, links, processes, &to_supervisor)
         .inspect_err(|_| if_threads_fail.abandon())?;
 
-    let pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, display);
+    let handle =
+        Handle { supervisor: to_supervisor.clone(), shared: Arc::clone(&shared), stdin: stdin_end };
+    let mut pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, display);
+    if let Some(started) = &started
+        && let Err(error) = on_started(handle, started)
+    {
+        pump.fail(error);
+    }
     Ok(Ending { report: pump.run(&inbox, started), supervisor: Some(to_supervisor) })
 }
 
@@ -174,17 +235,12 @@ fn start_thread(
     made.map(|handle| handle.thread().clone()).map_err(failed("thread"))
 }
 
-/// A name for a run that was not given one. The keys of std's hashes are random, drawn from the system.
-fn fresh_id() -> String {
-    format!("{:016x}", RandomState::new().build_hasher().finish())
-}
-
-fn started(spec: &Spec, display: &Display, command: &Command, id: String) -> Started {
+fn started(spec: &Spec, id: &RunId, display: &Display, command: &Command) -> Started {
     let (argv, argv_base64) = argv_fields(&spec.argv);
     let directory = spec.directory.as_deref().unwrap_or(Path::new("."));
     Started {
         v: VERSION,
-        id,
+        id: id.to_string(),
         pid: command.pid,
         argv: display.show_argv.then_some(argv),
         argv_base64: argv_base64.filter(|_| display.show_argv),

@@ -26,7 +26,7 @@ use crate::sys::descriptors;
 /// # Errors
 ///
 /// Where a standard stream cannot be used or the recording cannot be opened.
-pub(super) fn make_sink(
+pub(crate) fn make_sink(
     display: &Display,
     capture: &Capture,
     limits: Option<&Limits>,
@@ -46,7 +46,7 @@ pub(super) fn make_sink(
 /// # Errors
 ///
 /// Where the recording cannot be opened.
-pub(super) fn recorded(
+pub(crate) fn recorded(
     shown: Box<dyn Sink>,
     display: &Display,
     capture: &Capture,
@@ -132,7 +132,7 @@ fn standard(stream: Stream) -> Result<BorrowedFd<'static>, Error> {
 /// # Errors
 ///
 /// Where a standard stream cannot be used.
-pub(super) fn watched(
+pub(crate) fn watched(
     streams: Streams,
     display: &Display,
 ) -> Result<Vec<BorrowedFd<'static>>, Error> {

@@ -66,9 +66,15 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
 }
 
 /// Opens what the command is to read; `None` is what we have ourselves.
-pub(super) fn open_stdin(stdin: &Stdin) -> Result<Option<File>, Error> {
+///
+/// With [`Stdin::Open`] it is a pipe, and its writing end comes with it.
+pub(super) fn open_stdin(stdin: &Stdin) -> Result<(Option<File>, Option<OwnedFd>), Error> {
     let path = match stdin {
-        Stdin::Inherit => return Ok(None),
+        Stdin::Inherit => return Ok((None, None)),
+        Stdin::Open => {
+            let (read, write) = pipe()?;
+            return Ok((Some(read.into()), Some(write)));
+        }
         Stdin::Null => Path::new("/dev/null"),
         Stdin::File(path) => path,
     };
@@ -80,5 +86,5 @@ pub(super) fn open_stdin(stdin: &Stdin) -> Result<Option<File>, Error> {
     if file.metadata().is_ok_and(|found| found.is_dir()) {
         return Err(failed("it is a directory".to_owned()));
     }
-    Ok(Some(file))
+    Ok((Some(file), None))
 }

@@ -306,6 +306,8 @@ impl Supervisor {
                     self.carry_out(action);
                 }
             }
+            Notice::Signal(signal) => self.processes.deliver(signal),
+            Notice::Stop => self.stop(StopReason::Signal),
             Notice::Delivered => self.is_delivered = true,
         }
     }

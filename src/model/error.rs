@@ -102,8 +102,82 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The folder of the detached runs cannot be used.
+    Home {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A detached run is not as it would have to be.
+    Run {
+        /// How it is.
+        fault: RunFault,
+        /// Its name.
+        id: String,
+        /// More about it.
+        why: Option<String>,
+    },
+    /// What another process of runcast's failed with.
+    Reported {
+        /// Its code.
+        code: &'static str,
+        /// Its exit status.
+        status: u8,
+        /// Its message.
+        message: String,
+    },
     /// A thread of runcast's own ended before its work was done: a defect.
     Internal(&'static str),
+}
+
+/// What is at fault about a detached run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunFault {
+    /// There is none of that name.
+    Unknown,
+    /// There is another of that name.
+    Exists,
+    /// It is not over.
+    Running,
+    /// It is over.
+    Ended,
+    /// Its keeper died before it was over.
+    Lost,
+    /// Its standard input is closed.
+    StdinClosed,
+    /// Input for it begins behind what it has.
+    OffsetGap,
+}
+
+impl RunFault {
+    /// The code that the error carries.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Unknown => "run_unknown",
+            Self::Exists => "run_exists",
+            Self::Running => "run_running",
+            Self::Ended => "run_ended",
+            Self::Lost => "run_lost",
+            Self::StdinClosed => "stdin_closed",
+            Self::OffsetGap => "offset_gap",
+        }
+    }
+
+    /// The words for it.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Unknown => "there is no such run",
+            Self::Exists => "there is a run of this name with another command or other options",
+            Self::Running => "the run is not over",
+            Self::Ended => "the run is over",
+            Self::Lost => "the run was lost: its keeper died before the command had ended",
+            Self::StdinClosed => "the standard input of the run is closed",
+            Self::OffsetGap => "the input begins behind what the run has",
+        }
+    }
 }
 
 impl Error {
@@ -116,7 +190,9 @@ impl Error {
             Self::NotExecutable { .. } => "not_executable",
             Self::Spawn { .. } | Self::Internal(_) => "spawn_failed",
             Self::Chdir { .. } => "chdir_failed",
-            Self::File { .. } | Self::Recording { .. } => "file_failed",
+            Self::File { .. } | Self::Recording { .. } | Self::Home { .. } => "file_failed",
+            Self::Run { fault, .. } => fault.code(),
+            Self::Reported { code, .. } => code,
             Self::Limit { .. } => "limit_not_set",
             Self::Output { .. } => "output_failed",
         }
@@ -128,6 +204,7 @@ impl Error {
         match self {
             Self::NotFound { .. } => STATUS_NOT_FOUND,
             Self::NotExecutable { .. } => STATUS_NOT_EXECUTABLE,
+            Self::Reported { status, .. } => *status,
             _ => STATUS_FAILED,
         }
     }
@@ -155,6 +232,14 @@ impl fmt::Display for Error {
             Self::Output { what, source } => {
                 write!(f, "{}: {}", OneLine(what), Reason(source))
             }
+            Self::Home { path, why } => {
+                write!(f, "runs in {}: {}", Shown(path.as_os_str()), OneLine(why))
+            }
+            Self::Run { fault, id, why: None } => write!(f, "{id}: {}", fault.text()),
+            Self::Run { fault, id, why: Some(why) } => {
+                write!(f, "{id}: {}: {}", fault.text(), OneLine(why))
+            }
+            Self::Reported { message, .. } => write!(f, "{}", OneLine(message)),
             Self::Internal(what) => write!(f, "internal error: {what}"),
         }
     }

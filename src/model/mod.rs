@@ -10,6 +10,7 @@ pub mod lines;
 pub mod outcome;
 pub mod recorded;
 pub mod rlimits;
+pub mod run_id;
 pub mod signal;
 pub mod spec;
 pub mod units;

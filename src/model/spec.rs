@@ -84,6 +84,8 @@ pub enum Stdin {
     Null,
     /// A file, its path relative to where runcast was started.
     File(PathBuf),
+    /// What others send, for as long as the run takes it.
+    Open,
 }
 
 /// How the command's output streams reach runcast.

@@ -93,6 +93,7 @@ pub struct Destination {
     /// Told once; what is written after that is let fall.
     is_lost: bool,
     flushes: u64,
+    written_bytes: u64,
     /// The last byte that was written ended a line, or nothing was written yet.
     at_line_start: bool,
 }
@@ -110,6 +111,7 @@ impl Destination {
             growth: PipeGrowth::default(),
             is_lost: false,
             flushes: 0,
+            written_bytes: 0,
             at_line_start: true,
         }
     }
@@ -203,6 +205,23 @@ impl Destination {
         (written, Ok(()))
     }
 
+    /// Bytes that were written, or are in the buffer to be, to what it now writes to.
+    #[must_use]
+    pub fn passed_bytes(&self) -> u64 {
+        self.written_bytes + self.filled as u64
+    }
+
+    /// Goes on with something else to write to, and an empty buffer.
+    pub fn restart(&mut self, outlet: Outlet) {
+        self.outlet = outlet;
+        (self.filled, self.written_bytes, self.is_lost) = (0, 0, false);
+    }
+
+    /// Lets go of what is in the buffer.
+    pub fn let_fall(&mut self) {
+        self.filled = 0;
+    }
+
     /// How often the buffer was written out.
     #[must_use]
     pub fn flushes(&self) -> u64 {
@@ -227,6 +246,7 @@ impl Destination {
         match nix::unistd::write(&self.outlet, rest) {
             Ok(count) => {
                 *written += count;
+                self.written_bytes += count as u64;
                 self.growth.note(self.outlet.as_fd(), count);
                 if let Some(last) = written.checked_sub(1) {
                     self.at_line_start = bytes[last] == b'\n';

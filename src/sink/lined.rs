@@ -71,6 +71,16 @@ impl<F: LineFormat> Lined<F> {
         Self { format, cutters: [cutter(), cutter()], shows }
     }
 
+    /// The format.
+    pub fn format(&self) -> &F {
+        &self.format
+    }
+
+    /// The format, to be changed between lines.
+    pub fn format_mut(&mut self) -> &mut F {
+        &mut self.format
+    }
+
     /// Has the stream's cutter do something, and shows the pieces that it gives.
     fn cut(
         &mut self,
@@ -81,8 +91,10 @@ impl<F: LineFormat> Lined<F> {
         let format = &mut self.format;
         let mut shown = Ok(());
         work(&mut self.cutters[stream.index()], &mut |piece| {
+            // Also when the consumer is lost: the format counts on.
+            let put = format.lines(stream, piece, at);
             if shown.is_ok() {
-                shown = format.lines(stream, piece, at);
+                shown = put;
             }
         });
         shown
@@ -134,6 +146,14 @@ impl<F: LineFormat> Sink for Lined<F> {
             Recorded::Event(event) => self.event(event),
             Recorded::Unknown => Ok(()),
         }
+    }
+
+    fn chunk_as_written(&mut self, line: &[u8]) -> Result<bool, Lost> {
+        let is_chunk = line.starts_with(b"{\"op\":\"chunk\"");
+        if !is_chunk || self.shows == Shows::Nothing || !self.format.shows_as_written(true) {
+            return Ok(false);
+        }
+        self.format.out().put(line).map(|()| true)
     }
 
     fn flush(&mut self) -> Result<(), Lost> {

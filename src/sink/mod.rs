@@ -85,6 +85,16 @@ pub trait Sink: Send {
         }
     }
 
+    /// Shows a line that was read back and begins as a chunk does, without looking into it. `false`: it is none,
+    /// or has to be looked into.
+    ///
+    /// # Errors
+    ///
+    /// See [`Sink::block`].
+    fn chunk_as_written(&mut self, _line: &[u8]) -> Result<bool, Lost> {
+        Ok(false)
+    }
+
     /// When it wants [`Sink::refresh`] next, if nothing else comes before.
     fn due(&self) -> Option<Duration> {
         None

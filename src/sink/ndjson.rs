@@ -32,6 +32,9 @@ pub struct Ndjson {
     /// Whether every chunk has its time, and with the first event what that is told by.
     clock: Option<WallClock>,
     shows_time: bool,
+    /// Lines that were put to their end, and bytes, in the order of the streams.
+    lines: [u64; 2],
+    bytes: [u64; 2],
     /// Bytes of output whose chunks went whole into the buffer.
     put_bytes: u64,
     /// Bytes of output in the last chunk of which a part was written before the rest was put.
@@ -51,7 +54,24 @@ impl Ndjson {
         }
         end.extend_from_slice(b"}\n");
         let (tail, head) = (end.clone(), Head::new());
-        Self { out, head, end, tail, clock: None, shows_time, put_bytes: 0, split_bytes: 0 }
+        Self {
+            out,
+            head,
+            end,
+            tail,
+            clock: None,
+            shows_time,
+            lines: [0; 2],
+            bytes: [0; 2],
+            put_bytes: 0,
+            split_bytes: 0,
+        }
+    }
+
+    /// The number of the last chunk that was put, whole lines, and bytes of output, in the order of the streams.
+    #[must_use]
+    pub fn counts(&self) -> (u64, [u64; 2], [u64; 2]) {
+        (self.head.seq - 1, self.lines, self.bytes)
     }
 
     fn set_time(&mut self, at: Duration) {
@@ -175,10 +195,23 @@ impl LineFormat for Ndjson {
         if self.head.set(stream, at) {
             self.set_time(at);
         }
-        match piece {
+        let first = self.head.seq;
+        let put = match piece {
             Piece::One { bytes, partial } => self.put_one(bytes, partial),
             Piece::Lines(lines) => self.put_lines(lines),
+        };
+        if let (Err(_), Piece::Lines(lines)) = (&put, piece) {
+            // Those that could not be put have their numbers too.
+            let end = lines.last().copied().unwrap_or(b'\n');
+            self.head.set_seq(first + memchr::memchr_iter(end, lines).count() as u64);
+        } else if put.is_err() {
+            self.head.set_seq(first + 1);
         }
+        let is_partial = matches!(piece, Piece::One { partial: true, .. });
+        let ended = if is_partial { 0 } else { self.head.seq - first };
+        self.lines[stream.index()] += ended;
+        self.bytes[stream.index()] += piece.bytes().len() as u64;
+        put
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {

@@ -7,6 +7,7 @@ pub mod descriptors;
 pub mod drainer;
 pub mod interrupt;
 mod memory;
+pub mod session;
 pub mod signals;
 pub mod start;
 pub mod tree;

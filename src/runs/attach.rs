@@ -1,0 +1,277 @@
+//! Looks at a run: shows all that came and comes of it, waits for it, speaks to it.
+//!
+//! Whoever looks changes nothing about the run, however slow or suddenly gone.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::time::TimeSpec;
+
+use crate::engine::ending::Ending;
+use crate::engine::player::Player;
+use crate::engine::show;
+use crate::model::error::{Error, RunFault};
+use crate::model::outcome::STATUS_DISCONNECTED;
+use crate::model::recorded::parse;
+use crate::model::run_id::RunId;
+use crate::model::signal::Signal;
+use crate::model::spec::{Capture, Display, Streams};
+use crate::runs::client;
+use crate::runs::folder::{Folder, State};
+use crate::runs::follow::{Follower, From};
+use crate::runs::home::{Home, socket_path, unknown};
+use crate::sink::destination::{Lost, Patience};
+use crate::sink::message;
+
+/// How often to look though nothing was heard: not all file systems tell of changes.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Finds a run.
+///
+/// # Errors
+///
+/// Where there is none of that name.
+pub fn find(id: &RunId) -> Result<Folder, Error> {
+    match Home::open()? {
+        Some(home) => home.run(id),
+        None => Err(unknown(id)),
+    }
+}
+
+/// Why looking ended before the run did.
+enum Broken {
+    Lost(Lost),
+    Failed(Error),
+}
+
+impl std::convert::From<Lost> for Broken {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+impl std::convert::From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Shows a run from `from` on until it is over, and returns its exit status.
+#[must_use]
+pub fn attach(id: &RunId, from: From, display: &Display, capture: &Capture) -> u8 {
+    let patience = Arc::new(Patience::default());
+    let sink = match show::make_sink(display, capture, None, &patience) {
+        Ok(sink) => sink,
+        Err(error) => {
+            message::say_error(&error, &patience);
+            return error.status();
+        }
+    };
+    let mut player = Player::new(sink, display.format, capture);
+    match follow(id, from, display, &mut player) {
+        Ok(status) => status,
+        Err(Broken::Lost(Lost::Gone | Lost::Abandoned)) => STATUS_DISCONNECTED,
+        Err(Broken::Lost(Lost::Failed(error))) => {
+            message::say_error(&error, &patience);
+            error.status()
+        }
+        Err(Broken::Failed(error)) => {
+            Ending::of_failure(error).conclude(player.sink(), &mut None, display, &patience)
+        }
+    }
+}
+
+fn follow(id: &RunId, from: From, display: &Display, player: &mut Player) -> Result<u8, Broken> {
+    let folder = Arc::new(find(id)?);
+    let unreadable = |source| Error::Output { what: format!("the journal of {id}"), source };
+    let mut watch = Watch::new(&folder, display)?;
+    let mut follower = Follower::new(Arc::clone(&folder), from);
+    let mut is_told = false;
+    let mut lines = Vec::new();
+    loop {
+        // Asked before the journal is read: what is there once it is over is all there is.
+        let state = folder.state().map_err(unreadable)?;
+        if !is_told && let Some((_, started)) = folder.about().map_err(unreadable)? {
+            show_lines(player, &started)?;
+            is_told = true;
+        }
+        while follower.next(&mut lines).map_err(unreadable)? {
+            show_lines(player, &lines)?;
+        }
+        match state {
+            State::Ended(result) => {
+                follower.finish(&mut lines).map_err(unreadable)?;
+                show_lines(player, &lines)?;
+                show_lines(player, &result)?;
+                player.flush()?;
+                return player.status().ok_or_else(|| lost(id).into());
+            }
+            State::Lost => {
+                player.flush()?;
+                return Err(lost(id).into());
+            }
+            State::Elsewhere(host) => {
+                player.flush()?;
+                return Err(client::elsewhere(id, &host).into());
+            }
+            State::Starting | State::Running => {}
+        }
+        player.flush()?;
+        watch.wait(&folder, player)?;
+    }
+}
+
+fn lost(id: &RunId) -> Error {
+    Error::Run { fault: RunFault::Lost, id: id.to_string(), why: None }
+}
+
+fn show_lines(player: &mut Player, lines: &[u8]) -> Result<(), Lost> {
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
+        if player.show_as_written(line)? {
+            continue;
+        }
+        // What makes no sense was never seen whole by anybody.
+        if let Ok(recorded) = parse(line.trim_ascii_end()) {
+            player.show(&recorded, line)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits for something new about a run.
+struct Watch {
+    changes: Option<Inotify>,
+    keeper: Option<UnixStream>,
+    consumers: Vec<std::os::fd::BorrowedFd<'static>>,
+    begun: Instant,
+}
+
+impl Watch {
+    fn new(folder: &Folder, display: &Display) -> Result<Self, Error> {
+        // Without it, it is looked at from time to time.
+        let changes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
+        let changes = changes.filter(|changes| {
+            let what = AddWatchFlags::IN_MODIFY
+                | AddWatchFlags::IN_CREATE
+                | AddWatchFlags::IN_MOVED_TO
+                | AddWatchFlags::IN_DELETE_SELF;
+            changes.add_watch(&socket_path(&folder.dir(), "."), what).is_ok()
+        });
+        let consumers = show::watched(Streams::Separate, display)?;
+        Ok(Self { changes, keeper: client::watch(folder), consumers, begun: Instant::now() })
+    }
+
+    /// Waits until something may have changed, or the sink wants to show where the run is.
+    fn wait(&mut self, folder: &Folder, player: &mut Player) -> Result<(), Broken> {
+        if self.keeper.is_none() {
+            self.keeper = client::watch(folder);
+        }
+        let due = player.refresh(self.begun.elapsed())?;
+        let mut longest = due.map_or(LOOK_AGAIN, |due| {
+            due.saturating_sub(self.begun.elapsed()).clamp(Duration::from_millis(1), LOOK_AGAIN)
+        });
+        if self.keeper.is_none() {
+            // It starts, or is about to be seen as ended.
+            longest = longest.min(Duration::from_millis(10));
+        }
+        let mut fds: Vec<PollFd<'_>> =
+            self.consumers.iter().map(|&fd| PollFd::new(fd, PollFlags::empty())).collect();
+        let consumers = fds.len();
+        fds.extend(self.changes.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
+        let keeper_at = fds.len();
+        fds.extend(self.keeper.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
+        // Interrupted or not, all is looked at anew.
+        let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(longest)), None);
+        let is_set = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
+        if fds[..consumers].iter().any(is_set) {
+            return Err(Lost::Gone.into());
+        }
+        let is_keeper_gone = fds.get(keeper_at).is_some_and(is_set);
+        drop(fds);
+        if is_keeper_gone {
+            self.keeper = None;
+        }
+        if let Some(changes) = &self.changes {
+            // What changed is found by looking.
+            let _ = changes.read_events();
+        }
+        Ok(())
+    }
+}
+
+/// Waits until a run is over, at most for `timeout`, and returns its result, a line with its end; `None`: it is
+/// not over.
+///
+/// # Errors
+///
+/// Where it is lost or cannot be looked at.
+pub fn wait(id: &RunId, timeout: Option<Duration>) -> Result<Option<Vec<u8>>, Error> {
+    let folder = find(id)?;
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    loop {
+        let keeper = client::watch(&folder);
+        match folder.state().map_err(|error| unreadable(id, &error))? {
+            State::Ended(result) => return Ok(Some(result)),
+            State::Lost => return Err(lost(id)),
+            State::Elsewhere(host) => return Err(client::elsewhere(id, &host)),
+            State::Starting | State::Running => {}
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(None);
+        }
+        // Without a connection the keeper is just starting or ending.
+        let longest = if keeper.is_some() { LOOK_AGAIN } else { Duration::from_millis(10) };
+        let longest = left.map_or(longest, |left| left.min(longest));
+        let mut fds: Vec<PollFd<'_>> =
+            keeper.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
+        // Interrupted or not, all is looked at anew.
+        let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(longest)), None);
+    }
+}
+
+fn unreadable(id: &RunId, error: &io::Error) -> Error {
+    Error::Home { path: id.as_str().into(), why: crate::model::error::reason(error) }
+}
+
+/// What a signal is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Send {
+    /// For what it does by itself.
+    Signal(Signal),
+    /// To stop the run as a timeout would.
+    Stop,
+}
+
+/// Signals the processes of a run.
+///
+/// # Errors
+///
+/// Where it is over or cannot be spoken to.
+pub fn signal(id: &RunId, what: Send) -> Result<(), Error> {
+    let folder = find(id)?;
+    match what {
+        Send::Signal(signal) => client::signal(&folder, id, signal),
+        Send::Stop => client::stop(&folder, id),
+    }
+}
+
+/// Sends all that `source` gives to the standard input of a run, from `offset` on if that is said, and returns how
+/// many bytes that has then.
+///
+/// # Errors
+///
+/// Where it is not taken.
+pub fn send(
+    id: &RunId,
+    source: &mut impl Read,
+    offset: Option<u64>,
+    eof: bool,
+) -> Result<u64, Error> {
+    client::send(&find(id)?, id, source, offset, eof)
+}

@@ -1,0 +1,224 @@
+//! The folder that the runs live in.
+
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, renameat2};
+use nix::sys::stat::{Mode, mkdirat};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+
+use crate::model::error::{Error, reason};
+use crate::model::run_id::RunId;
+use crate::runs::folder::Folder;
+
+/// How a folder is opened: itself, and not what a link in its place leads to.
+pub(super) const FOLDER: OFlag =
+    OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+/// What the names of folders begin with that are no runs yet, or no more.
+const UNFINISHED: &str = ".new-";
+const FORGOTTEN: &str = ".old-";
+
+/// How old a folder is that is no run yet before it counts as left behind. Too small, and a start that is slow
+/// loses its folder; too big, and it only stays for longer.
+const STALE_AFTER: Duration = Duration::from_secs(60);
+
+/// The folder that the runs live in.
+#[derive(Debug)]
+pub struct Home {
+    path: PathBuf,
+    dir: OwnedFd,
+}
+
+/// Where the runs are to live: `RUNCAST_DIR`, else a folder in the user's state folder.
+fn place() -> Result<PathBuf, Error> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = variable("RUNCAST_DIR") {
+        return Ok(path.into());
+    }
+    // A relative one is to be passed over, says the specification of these folders.
+    if let Some(state) =
+        variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute())
+    {
+        return Ok(state.join("runcast"));
+    }
+    match variable("HOME") {
+        Some(home) => Ok(Path::new(&home).join(".local/state/runcast")),
+        None => Err(Error::Home {
+            path: PathBuf::from("~"),
+            why: "neither RUNCAST_DIR nor HOME is set".to_owned(),
+        }),
+    }
+}
+
+impl Home {
+    /// Opens it, made first where it is not there.
+    ///
+    /// # Errors
+    ///
+    /// Where that fails, or it is not the user's own.
+    pub fn create() -> Result<Self, Error> {
+        let path = place()?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        made.map_err(|error| failed(&path, &reason(&error)))?;
+        Self::open_at(path)
+    }
+
+    /// Opens it; `None` where there is none, and so no run.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be read, or is not the user's own.
+    pub fn open() -> Result<Option<Self>, Error> {
+        let path = place()?;
+        match std::fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            _ => Self::open_at(path).map(Some),
+        }
+    }
+
+    fn open_at(path: PathBuf) -> Result<Self, Error> {
+        let opened = openat(AT_FDCWD, &path, FOLDER, Mode::empty()).map_err(io::Error::from);
+        let dir = opened.map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP | libc::ENOTDIR) => failed(&path, "it is no folder, or a link to one"),
+            _ => failed(&path, &reason(&error)),
+        })?;
+        let dir = File::from(dir);
+        let found = dir.metadata().map_err(|error| failed(&path, &reason(&error)))?;
+        if found.uid() != geteuid().as_raw() {
+            return Err(failed(&path, "it belongs to another user"));
+        }
+        if found.mode() & 0o022 != 0 {
+            return Err(failed(&path, "other users may write in it"));
+        }
+        Ok(Self { path, dir: dir.into() })
+    }
+
+    /// The run of this name, as far as there is one.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or it is not the user's own.
+    pub fn run(&self, id: &RunId) -> Result<Folder, Error> {
+        Folder::open(&self.dir, id).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => unknown(id),
+            _ => failed(&self.path.join(id.as_str()), &reason(&error)),
+        })
+    }
+
+    /// A folder that is no run yet, and is locked.
+    pub(super) fn unfinished(&self) -> Result<(Folder, String), Error> {
+        let name = format!("{UNFINISHED}{}", RunId::fresh());
+        let made = || {
+            mkdirat(&self.dir, name.as_str(), Mode::S_IRWXU)?;
+            Folder::make(&self.dir, &name)
+        };
+        let folder = made().map_err(|error| failed(&self.path, &reason(&error)))?;
+        Ok((folder, name))
+    }
+
+    /// Gives it the name of a run. `false`: there is one of that name.
+    pub(super) fn finish(&self, unfinished: &str, id: &RunId) -> Result<bool, Error> {
+        let flags = RenameFlags::RENAME_NOREPLACE;
+        match renameat2(&self.dir, unfinished, &self.dir, id.as_str(), flags) {
+            Ok(()) => Ok(true),
+            Err(nix::errno::Errno::EEXIST) => Ok(false),
+            Err(errno) => Err(failed(&self.path, &reason(&errno.into()))),
+        }
+    }
+
+    /// Deletes the folder of this name, if it is this one: out of sight at once, and then all that is in it.
+    /// `false`: another has taken its place meanwhile, and stays.
+    pub(super) fn remove(&self, name: &str, folder: &Folder) -> Result<bool, Error> {
+        let gone = format!("{FORGOTTEN}{}", RunId::fresh());
+        let rename = |from: &str, to: &str| {
+            renameat2(&self.dir, from, &self.dir, to, RenameFlags::RENAME_NOREPLACE)
+        };
+        let remove = || -> io::Result<bool> {
+            match rename(name, &gone) {
+                Err(nix::errno::Errno::ENOENT) => return Ok(false),
+                renamed => renamed?,
+            }
+            if !Folder::open_named(&self.dir, &gone)?.is_same(folder)? {
+                rename(&gone, name)?;
+                return Ok(false);
+            }
+            self.delete(&gone).map(|()| true)
+        };
+        remove().map_err(|error| failed(&self.path.join(name), &reason(&error)))
+    }
+
+    /// Deletes a folder of files.
+    fn delete(&self, name: &str) -> io::Result<()> {
+        let dir = openat(&self.dir, name, FOLDER, Mode::empty())?;
+        for file in names(&dir)? {
+            unlinkat(&dir, file.as_str(), UnlinkatFlags::NoRemoveDir)?;
+        }
+        unlinkat(&self.dir, name, UnlinkatFlags::RemoveDir)?;
+        Ok(())
+    }
+
+    /// The names of all runs.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be read.
+    pub fn ids(&self) -> Result<Vec<RunId>, Error> {
+        let names = names(&self.dir).map_err(|error| failed(&self.path, &reason(&error)))?;
+        Ok(names.iter().filter_map(|name| RunId::parse(name).ok()).collect())
+    }
+
+    /// Clears away what starts and forgets left behind that were killed.
+    pub(super) fn tidy(&self) {
+        for name in names(&self.dir).unwrap_or_default() {
+            let is_dead = match name.strip_prefix(UNFINISHED) {
+                Some(_) => Folder::open_named(&self.dir, &name).is_ok_and(|folder| {
+                    // A young one may just not be locked yet.
+                    folder.age().is_ok_and(|age| age > STALE_AFTER)
+                        && folder.is_kept().is_ok_and(|is_kept| !is_kept)
+                }),
+                None => name.starts_with(FORGOTTEN),
+            };
+            if is_dead {
+                // Another may be at it; what stays is found the next time.
+                let _ = self.delete(&name);
+            }
+        }
+    }
+}
+
+/// The names in a folder that are texts.
+pub(super) fn names(dir: &OwnedFd) -> io::Result<Vec<String>> {
+    let again = openat(dir, ".", FOLDER, Mode::empty())?;
+    let mut names = Vec::new();
+    for entry in nix::dir::Dir::from_fd(again)?.iter() {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().to_str()
+            && !matches!(name, "." | "..")
+        {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+fn failed(path: &Path, why: &str) -> Error {
+    Error::Home { path: path.to_owned(), why: why.to_owned() }
+}
+
+/// There is no run of this name.
+pub(super) fn unknown(id: &RunId) -> Error {
+    Error::Run { fault: crate::model::error::RunFault::Unknown, id: id.to_string(), why: None }
+}
+
+/// Whether a path of a socket is short enough, and else one through the open folder that is.
+pub(super) fn socket_path(dir: &impl std::os::fd::AsRawFd, name: &str) -> PathBuf {
+    let mut path = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    path.push(OsStr::new(name));
+    path
+}

@@ -1,0 +1,65 @@
+//! What is said over a keeper's socket: a request, one line of JSON, and its answer, another.
+//!
+//! Who sends standard input says `send`, then parts, each a line with its length and then the bytes, then `end`.
+
+use serde::{Deserialize, Serialize};
+
+/// The longest line of a request.
+pub(super) const MOST_LINE_BYTES: usize = 4096;
+
+/// The largest part.
+pub(super) const MOST_PART_BYTES: usize = 64 * 1024;
+
+/// A line to the keeper.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(super) enum Request {
+    /// To be told of the keeper's end, by the end of the connection.
+    Watch,
+    /// To signal the processes of the run.
+    Signal {
+        /// By its name.
+        signal: String,
+    },
+    /// To stop the run as a timeout would.
+    Stop,
+    /// To send standard input.
+    Send,
+    /// A part of it: so many bytes follow.
+    Part {
+        bytes: usize,
+        /// Where they belong; the end where it is not said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        offset: Option<u64>,
+    },
+    /// All of it was sent.
+    End {
+        /// Nothing follows it.
+        eof: bool,
+    },
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// It is done.
+    Done,
+    /// The input is in the command's pipe: bytes accepted since the start.
+    Stdin { offset: u64 },
+    /// It cannot be done.
+    Failed {
+        code: String,
+        message: String,
+        /// Where the input would have to begin.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        offset: Option<u64>,
+    },
+}
+
+/// A line with its end.
+pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("texts and numbers into memory cannot fail");
+    line.push(b'\n');
+    line
+}

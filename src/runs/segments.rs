@@ -1,0 +1,158 @@
+//! The segments of a journal: their names, the line that each begins with, and where in one a chunk is.
+
+use serde::{Deserialize, Serialize};
+
+/// What the name of a segment begins with; the number of its first chunk follows.
+const PREFIX: &str = "journal-";
+
+/// Digits of that number: names are in order as texts too.
+const DIGITS: usize = 20;
+
+/// The name of the segment whose first chunk has this number.
+#[must_use]
+pub fn name_of(first_seq: u64) -> String {
+    format!("{PREFIX}{first_seq:0DIGITS$}")
+}
+
+/// The number of the first chunk of the segment of this name; `None`: it is no segment.
+#[must_use]
+pub fn first_seq(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX).filter(|digits| digits.len() == DIGITS)?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// The first line of a segment: all that was before it. Readers of events pass over it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// The number of the last chunk.
+    pub seq: u64,
+    /// Whole lines of standard output, and of standard error.
+    pub lines: [u64; 2],
+    /// Bytes of standard output, and of standard error.
+    pub bytes: [u64; 2],
+}
+
+/// The shape of that line.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    op: String,
+    #[serde(flatten)]
+    before: Before,
+}
+
+const OP: &str = "segment";
+
+impl Before {
+    /// The line, with its end.
+    #[must_use]
+    pub fn line(self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(&Line { op: OP.to_owned(), before: self })
+            .expect("numbers into memory cannot fail");
+        line.push(b'\n');
+        line
+    }
+
+    /// What the line says; `None`: it is no such line.
+    #[must_use]
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice::<Line>(line)
+            .ok()
+            .filter(|line| line.op == OP)
+            .map(|line| line.before)
+    }
+}
+
+/// The number of the chunk that a line is, as the writer of journals writes it; `None`: it is no chunk, or was
+/// written by somebody else.
+#[must_use]
+pub fn chunk_seq(line: &[u8]) -> Option<u64> {
+    const OUT: &[u8] = br#"{"op":"chunk","kind":"stdout","seq":"#;
+    const ERR: &[u8] = br#"{"op":"chunk","kind":"stderr","seq":"#;
+    let rest = line.strip_prefix(OUT).or_else(|| line.strip_prefix(ERR))?;
+    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+    rest[..digits].iter().try_fold(0_u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
+}
+
+/// Where in whole lines that are in the order of their numbers the first one begins whose chunk comes after
+/// `after`, or events stand just before it: no chunk that is before it is wanted. Looks at few of the lines.
+#[must_use]
+pub fn position_after(lines: &[u8], after: u64) -> usize {
+    // Each line that begins before `low` is not wanted; no chunk at `high` or behind is unwanted.
+    let (mut low, mut high) = (0, lines.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let begin = memchr::memrchr(b'\n', &lines[low..middle]).map_or(low, |end| low + end + 1);
+        // The next chunk from there on; events have no number.
+        let mut at = begin;
+        let found = loop {
+            if at >= high {
+                break None;
+            }
+            let end = memchr::memchr(b'\n', &lines[at..]).map_or(lines.len(), |end| at + end + 1);
+            match chunk_seq(&lines[at..end]) {
+                Some(seq) => break Some((seq, end)),
+                None => at = end,
+            }
+        };
+        match found {
+            Some((seq, end)) if seq <= after => low = end,
+            _ => high = begin,
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
+
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_of_their_numbers() {
+        for seq in [1, 9, 10, u64::MAX] {
+            assert_eq!(first_seq(&name_of(seq)), Some(seq));
+        }
+        assert!(name_of(9) < name_of(10));
+        for name in ["journal-", "journal-1", "result", "journal-0000000000000000000x"] {
+            assert_eq!(first_seq(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_was_before_comes_back_as_it_was_written() {
+        let before = Before { seq: 7, lines: [3, 4], bytes: [30, u64::MAX] };
+        assert_eq!(Before::parse(&before.line()), Some(before));
+        assert_eq!(Before::parse(br#"{"op":"chunk","seq":1}"#), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_chunk_before_the_position_is_wanted_and_none_behind_is_not(
+            gaps in prop::collection::vec((1..4_u64, any::<bool>(), 0..40_usize), 0..60),
+            after in 0..200_u64,
+        ) {
+            let (mut lines, mut seq) = (Vec::new(), 0);
+            for (gap, is_event, length) in gaps {
+                if is_event {
+                    lines.extend_from_slice(b"{\"op\":\"stop\"}\n");
+                }
+                seq += gap;
+                let text = "x".repeat(length);
+                lines.extend_from_slice(
+                    format!("{{\"op\":\"chunk\",\"kind\":\"stdout\",\"seq\":{seq},\"t\":1,\"content\":\"{text}\"}}\n").as_bytes(),
+                );
+            }
+            let at = position_after(&lines, after);
+            prop_assert!(at == 0 || lines[at - 1] == b'\n');
+            let seqs = |lines: &[u8]| -> Vec<u64> {
+                lines.split_inclusive(|&byte| byte == b'\n').filter_map(chunk_seq).collect()
+            };
+            prop_assert!(seqs(&lines[..at]).iter().all(|&seq| seq <= after));
+            prop_assert!(seqs(&lines[at..]).iter().all(|&seq| seq > after));
+            prop_assert_eq!(seqs(&lines[..at]).len() + seqs(&lines[at..]).len(), seqs(&lines).len());
+        }
+    }
+}
