@@ -11,4 +11,5 @@ pub mod outcome;
 pub mod rlimits;
 pub mod signal;
 pub mod spec;
+pub mod strip;
 pub mod units;
