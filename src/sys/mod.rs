@@ -10,3 +10,4 @@ mod memory;
 pub mod signals;
 pub mod start;
 pub mod tree;
+pub mod window;
