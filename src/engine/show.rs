@@ -1,7 +1,9 @@
 //! What a run is shown in: from how it is to be shown to the sinks for that, put together.
 
+use std::env;
 use std::fs::{OpenOptions, Permissions};
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,14 +14,18 @@ use crate::model::spec::{
     Capture, Display, Format, Limits, OnDisconnect, OnLag, ResultDestination, Streams,
 };
 use crate::sink::Sink;
+use crate::sink::cast::{Cast, LineEnd, Screen};
+use crate::sink::cri::Cri;
 use crate::sink::destination::{Destination, Outlet, Patience};
 use crate::sink::lagging::Lagging;
 use crate::sink::lined::{Lined, Shows};
+use crate::sink::log::Log;
+use crate::sink::logfmt::Logfmt;
 use crate::sink::ndjson::Ndjson;
 use crate::sink::snapshot::Snapshot;
 use crate::sink::tee::Tee;
 use crate::sink::text::Text;
-use crate::sys::descriptors;
+use crate::sys::{descriptors, window};
 
 /// What the run is shown in, and recorded in.
 ///
@@ -59,9 +65,26 @@ pub(crate) fn recorded(
     };
     let name = format!("--record {}", path.display());
     let out = Destination::new(outlet, name.clone(), patience);
-    let events = Ndjson::new(out, &display.metadata, false);
-    let recording = Box::new(Lined::new(events, capture, Shows::Pieces));
+    let recording: Box<dyn Sink> = if path.as_os_str().as_bytes().ends_with(b".cast") {
+        Box::new(Cast::new(out, screen()))
+    } else {
+        let events = Ndjson::new(out, &display.metadata, false);
+        Box::new(Lined::new(events, capture, Shows::Pieces))
+    };
     Ok(Box::new(Tee::new(shown, recording, name, patience)))
+}
+
+/// What a recording is played on: our own terminal, or one of the usual size.
+fn screen() -> Screen {
+    let (columns, rows) = window::size().unwrap_or((80, 24));
+    let variable = |name| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    Screen {
+        columns,
+        rows,
+        terminal: variable("TERM"),
+        shell: variable("SHELL"),
+        line_end: LineEnd::Lf,
+    }
 }
 
 fn open_recording(path: &Path) -> Result<Outlet, Error> {
@@ -103,8 +126,17 @@ fn on_standard_output(
             Box::new(Text::new([stdout, stderr], display, limits.cloned()))
         }
         Format::Snapshot => Box::new(Snapshot::new(stdout, display.snapshot_every, display.quiet)),
-        Format::Ndjson | Format::Cri | Format::Log | Format::Logfmt => {
+        Format::Ndjson => {
             Box::new(Lined::new(Ndjson::new(stdout, &display.metadata, false), capture, shows))
+        }
+        Format::Cri => Box::new(Lined::new(Cri::new(stdout, capture.split), capture, shows)),
+        Format::Log => {
+            let log = Log::new(stdout, capture.split, display.stderr_level);
+            Box::new(Lined::new(log, capture, shows))
+        }
+        Format::Logfmt => {
+            let logfmt = Logfmt::new(stdout, capture.split, display.stderr_level);
+            Box::new(Lined::new(logfmt, capture, shows))
         }
     })
 }

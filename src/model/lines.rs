@@ -232,6 +232,17 @@ impl LineCutter {
     }
 }
 
+/// A line without its end, if it has one.
+#[must_use]
+pub fn without_end(line: &[u8], split: Split) -> &[u8] {
+    let ends: &[&[u8]] = match split {
+        Split::Lf => &[b"\n"],
+        Split::Cr => &[b"\r\n", b"\n", b"\r"],
+        Split::Nul => &[b"\0"],
+    };
+    ends.iter().find_map(|end| line.strip_suffix(*end)).unwrap_or(line)
+}
+
 /// How many bytes at the end, 0 to 3, are the beginning of a UTF-8 character, valid so far, whose rest is
 /// not there.
 #[must_use]

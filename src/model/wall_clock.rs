@@ -3,6 +3,7 @@
 //! The time of day is read once, at the start. So it never steps or goes back within a run, whatever is done to
 //! the system's clock.
 
+use std::io::Write;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -25,5 +26,10 @@ impl WallClock {
     #[must_use]
     pub fn utc(self, since_start: Duration) -> String {
         format!("{:.6}", self.at(since_start))
+    }
+
+    /// Adds the same to these bytes.
+    pub fn add_utc(self, since_start: Duration, bytes: &mut Vec<u8>) {
+        write!(bytes, "{:.6}", self.at(since_start)).expect("memory takes all that is written");
     }
 }

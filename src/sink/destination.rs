@@ -96,6 +96,10 @@ pub struct Destination {
     written_bytes: u64,
     /// The last byte that was written ended a line, or nothing was written yet.
     at_line_start: bool,
+    /// How many bytes of output each record carries whose end is in the buffer.
+    carried_bytes: Vec<u64>,
+    /// Bytes of output in the records that were written to their ends.
+    delivered_bytes: u64,
 }
 
 impl Destination {
@@ -113,6 +117,8 @@ impl Destination {
             flushes: 0,
             written_bytes: 0,
             at_line_start: true,
+            carried_bytes: Vec::new(),
+            delivered_bytes: 0,
         }
     }
 
@@ -158,6 +164,43 @@ impl Destination {
         Ok(())
     }
 
+    /// Makes room for a record of at most so many bytes, so that it is written in one piece. A record that may
+    /// be larger than the buffer begins an empty one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Destination::room`].
+    pub fn begin_record(&mut self, at_most: usize) -> Result<(), Lost> {
+        self.room(at_most.min(BUFFER_BYTES)).map(|_| ())
+    }
+
+    /// Says that a record, one line, was put to its end, and how many bytes of output it carries.
+    ///
+    /// Where this is said of one line it has to be said of each: records are told by their lines' ends.
+    pub fn end_record(&mut self, carried_bytes: u64) {
+        self.carried_bytes.push(carried_bytes);
+    }
+
+    /// Puts a record, one line, that is given in parts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Destination::room`].
+    pub fn put_record(&mut self, parts: &[&[u8]], carried_bytes: u64) -> Result<(), Lost> {
+        self.begin_record(parts.iter().map(|part| part.len()).sum())?;
+        for part in parts {
+            self.put(part)?;
+        }
+        self.end_record(carried_bytes);
+        Ok(())
+    }
+
+    /// Bytes of output in the records that were written to their ends: half a record is of no use to a reader.
+    #[must_use]
+    pub fn delivered_bytes(&self) -> u64 {
+        self.delivered_bytes
+    }
+
     /// What is in the buffer, not written.
     #[must_use]
     pub fn unwritten(&self) -> &[u8] {
@@ -186,6 +229,12 @@ impl Destination {
             Ok(()) => written,
             Err(_) => memchr::memrchr(b'\n', &buffer[..written]).map_or(0, |end| end + 1),
         };
+        let records = match result {
+            Ok(()) => self.carried_bytes.len(),
+            Err(_) => memchr::memchr_iter(b'\n', &buffer[..done]).count(),
+        };
+        let records = self.carried_bytes.drain(..records.min(self.carried_bytes.len()));
+        self.delivered_bytes += records.sum::<u64>();
         buffer.copy_within(done..self.filled, 0);
         self.filled -= done;
         self.buffer = buffer;

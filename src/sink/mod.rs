@@ -4,13 +4,21 @@
 //! [`lined::Lined`] cuts them for. Sinks are put together: [`tee::Tee`] records beside what is shown, and
 //! [`lagging::Lagging`] lets no reader hold up the run.
 
+pub mod cast;
+pub mod conclusion;
+pub mod cri;
 pub mod destination;
+mod json_text;
 pub mod lagging;
 pub mod lined;
+pub mod log;
+pub mod logfmt;
+mod logged;
 pub mod message;
 pub mod ndjson;
 pub mod result_file;
 pub mod snapshot;
+mod stamp;
 pub mod tee;
 pub mod text;
 

@@ -14,11 +14,8 @@ use crate::model::event::{Event, Metadata, Stream};
 use crate::model::lines::Piece;
 use crate::model::wall_clock::WallClock;
 use crate::sink::destination::{Destination, Lost};
+use crate::sink::json_text::{put_base64, put_lossy};
 use crate::sink::lined::LineFormat;
-
-/// Bytes of a piece that are put into base64 at a time: a multiple of three is encoded without padding, so
-/// the parts can stand one behind another.
-const BASE64_BYTES: usize = 3 * 1024;
 
 /// Shows a run as NDJSON.
 #[derive(Debug)]
@@ -145,41 +142,20 @@ impl Ndjson {
         let room = self.out.room(HEAD_BYTES)?;
         let length = self.head.put(room);
         self.out.fill(length);
-        let mut exact = true;
-        for part in bytes.utf8_chunks() {
-            self.put_escaped(part.valid().as_bytes())?;
-            if !part.invalid().is_empty() {
-                exact = false;
-                self.out.put("\u{fffd}".as_bytes())?;
-            }
-        }
+        let exact = put_lossy(&mut self.out, bytes)?;
         self.out.put(b"\"")?;
         if partial {
             self.out.put(b",\"partial\":true")?;
         }
         if !exact {
             self.out.put(b",\"base64\":\"")?;
-            for part in bytes.chunks(BASE64_BYTES) {
-                let room = self.out.room(BASE64_BYTES / 3 * 4)?;
-                let length =
-                    STANDARD.encode_slice(part, room).expect("four bytes for three have room");
-                self.out.fill(length);
-            }
+            put_base64(&mut self.out, bytes)?;
             self.out.put(b"\"")?;
         }
         self.out.put(&self.tail)?;
         self.put_bytes += bytes.len() as u64;
         if self.out.flushes() != flushes {
             self.split_bytes = bytes.len() as u64;
-        }
-        Ok(())
-    }
-
-    fn put_escaped(&mut self, mut text: &[u8]) -> Result<(), Lost> {
-        while !text.is_empty() {
-            let progress = escape_until(text, self.out.room(LEAST_ROOM)?, None);
-            self.out.fill(progress.written);
-            text = &text[progress.read..];
         }
         Ok(())
     }

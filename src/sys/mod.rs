@@ -11,3 +11,4 @@ pub mod session;
 pub mod signals;
 pub mod start;
 pub mod tree;
+pub mod window;

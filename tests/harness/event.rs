@@ -130,7 +130,13 @@ impl Event {
         self.0.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    fn exact(&self, text: &str, base64: &str) -> Vec<u8> {
+    /// The pairs of a record as an event, each value as text.
+    pub(crate) fn of_pairs(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name, Value::String(value))).collect())
+    }
+
+    /// The bytes that a field has as text and, where they are none, another one as base64.
+    pub(crate) fn exact(&self, text: &str, base64: &str) -> Vec<u8> {
         let Some(coded) = self[base64].as_str() else { return self.text(text).as_bytes().to_vec() };
         let bytes = STANDARD.decode(coded).unwrap_or_else(|error| panic!("{error}: {self}"));
         assert!(std::str::from_utf8(&bytes).is_err(), "{base64} without need: {self}");

@@ -145,6 +145,16 @@ impl fmt::Display for Ran {
     }
 }
 
+/// The events in a file, after the same checks as those on standard output.
+#[track_caller]
+pub(crate) fn events_in(path: &Path) -> Vec<Event> {
+    let content = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let events = Event::lines(&content);
+    let status = events.last().and_then(|result| result["status"].as_i64());
+    check(&events, status.and_then(|status| status.try_into().ok()));
+    events
+}
+
 /// The result in a file, after the same checks as those of a result on standard output.
 #[track_caller]
 pub(crate) fn result_in(path: &Path) -> Event {
