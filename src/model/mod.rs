@@ -10,7 +10,10 @@ pub mod lines;
 pub mod outcome;
 pub mod recorded;
 pub mod rlimits;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod signal;
 pub mod spec;
 pub mod units;
 pub mod wall_clock;
+mod words;

@@ -9,6 +9,7 @@ mod event;
 mod live;
 mod process;
 mod ran;
+pub(crate) mod schema;
 mod tool;
 
 use std::fmt::Write;
@@ -19,7 +20,7 @@ pub(crate) use builder::{Runcast, copies_for_everyone, ndjson, runcast, script};
 pub(crate) use event::{Event, check_result};
 pub(crate) use live::Live;
 pub(crate) use process::{Mark, alive, children, peak_rss_bytes, state};
-pub(crate) use ran::{Ran, result_in};
+pub(crate) use ran::{Ran, events_in, result_in};
 pub(crate) use tool::{root, skip, strace, tool};
 
 /// The longest wait for a fact. Too small and a busy machine fails good tests; too big and a hang takes long
