@@ -14,10 +14,15 @@ use crate::harness::{events_in, ndjson, result_in, runcast, scratch};
 const FILE: &str = "man/runcast-events.schema.json";
 
 /// The definition of the event with this `op`.
-pub(crate) fn definition(schema: &Value, op: &str) -> Value {
+pub(crate) fn definition(schema: &Value, op: &Value) -> Value {
     let all = schema["$defs"].as_object().expect("there are definitions");
-    let found = all.values().find(|one| one["properties"]["op"]["const"] == op);
+    let found = all.values().find(|one| one["properties"]["op"]["const"] == *op);
     found.unwrap_or_else(|| panic!("no such event: {op}")).clone()
+}
+
+/// Whether any JSON may stand there.
+fn takes_anything(field: &Value) -> bool {
+    ["type", "$ref", "anyOf"].iter().all(|word| field.get(word).is_none())
 }
 
 /// One event of each kind, with all its fields but those that cannot be together.
@@ -94,7 +99,7 @@ fn every_field_of_the_schema_is_described() {
 fn an_event_passes_with_exactly_the_fields_that_are_always_there() {
     for event in one_of_each() {
         assert_eq!(own_fault(&event), None, "{event}");
-        let definition = definition(&events(), event["op"].as_str().expect("it has an op"));
+        let definition = definition(&events(), &event["op"]);
         let required = definition["required"].as_array().expect("some are");
         let all = definition["properties"].as_object().expect("there are some");
         for name in all.keys() {
@@ -103,6 +108,11 @@ fn an_event_passes_with_exactly_the_fields_that_are_always_there() {
             assert!(removed.is_some(), "the example lacks {name}: {event}");
             let is_required = required.contains(&json!(name));
             assert_eq!(fault(&without).is_some(), is_required, "without {name}: {without}");
+            if !is_required && !takes_anything(&all[name]) {
+                let mut with_null = event.clone();
+                with_null[name] = Value::Null;
+                assert!(fault(&with_null).is_some(), "null for {name}: {with_null}");
+            }
         }
     }
 }
@@ -111,6 +121,9 @@ fn an_event_passes_with_exactly_the_fields_that_are_always_there() {
 fn an_event_with_a_value_of_another_type_does_not_pass() {
     for event in one_of_each() {
         for (name, value) in event.as_object().expect("it is one") {
+            if takes_anything(&definition(&events(), &event["op"])["properties"][name]) {
+                continue;
+            }
             let mut corrupt = event.clone();
             // Of no field's type, nor are its items those of a list; and a number for a text.
             let others = [json!([[]]), if value.is_string() { json!(7) } else { json!("?") }];

@@ -47,6 +47,15 @@ fn absent_not_null(schema: &mut Schema) {
 }
 
 fn remove_null(property: &mut Value) {
+    // What is described elsewhere: that or null.
+    let any_of = property.get("anyOf").and_then(Value::as_array).map(Vec::as_slice);
+    if let Some([what, null]) = any_of
+        && *null == json!({ "type": "null" })
+        && let (Some(what), Some(object)) = (what.as_object().cloned(), property.as_object_mut())
+    {
+        object.remove("anyOf");
+        object.extend(what);
+    }
     let Some(types) = property.get_mut("type") else { return };
     if let Some(several) = types.as_array_mut() {
         several.retain(|one| one != "null");
