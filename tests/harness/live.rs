@@ -187,7 +187,7 @@ impl Live {
     }
 
     /// Reads everything to its end, which comes only if no process holds runcast's streams, and waits.
-    /// Every event that it wrote is checked.
+    /// Every event that it wrote, on either stream, is checked.
     #[track_caller]
     pub(crate) fn finish(mut self) -> Ran {
         let limit = Instant::now() + LIMIT;
@@ -197,6 +197,7 @@ impl Live {
         let status = self.ends_unread();
         let [stdout, stderr] = self.streams.map(|stream| stream.got);
         schema::check_lines(&stdout);
+        schema::check_lines(&stderr);
         Ran::new(status, stdout, stderr, self.mark)
     }
 

@@ -77,7 +77,7 @@ pub(super) fn check_event(event: &Value) {
 
 /// Checks all whole lines that are events; a run may have written others.
 #[track_caller]
-pub(super) fn check_lines(bytes: &[u8]) {
+pub(crate) fn check_lines(bytes: &[u8]) {
     let mut chunks = 0_usize;
     for line in bytes.split_inclusive(|&byte| byte == b'\n') {
         if !line.starts_with(b"{\"op\":") || !line.ends_with(b"\n") {
