@@ -3,6 +3,8 @@
 //! All of them are compared with the one definition of the command line; no program is run but those that
 //! format the manual.
 
+mod events;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -18,6 +20,9 @@ use runcast::cli::parse::subcommands;
 use runcast::model::{error, outcome, rlimits, signal};
 
 const WIDTH: usize = 80;
+
+/// The pages of the manual.
+const PAGES: [&str; 2] = ["man/runcast.1", "man/runcast-events.5"];
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -57,9 +62,9 @@ fn long_options_in(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The manual without its escapes: hyphens are hyphens, and fonts are gone.
-fn manual() -> String {
-    let mut text = read("man/runcast.1").replace("\\-", "-");
+/// A page of the manual without its escapes: hyphens are hyphens, and fonts are gone.
+fn manual(page: &str) -> String {
+    let mut text = read(page).replace("\\-", "-");
     for font in ["\\fB", "\\fI", "\\fR"] {
         text = text.replace(font, "");
     }
@@ -85,8 +90,8 @@ fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Runs a program that checks the manual; it has to be content and to say nothing on either stream but
-/// the formatted page.
+/// Runs a program that checks each page of the manual; it has to be content and to say nothing on either
+/// stream but the formatted page.
 fn check_manual(program: &str, arguments: &[&str]) {
     if !is_installed(program) {
         let why = format!("SKIP: {program} is not installed");
@@ -98,16 +103,19 @@ fn check_manual(program: &str, arguments: &[&str]) {
         writeln!(std::io::stderr(), "{why}").expect("the log of the tests can be written");
         return;
     }
-    let output = Command::new(program)
-        .args(arguments)
-        .arg(path("man/runcast.1"))
-        .env("LC_ALL", "C.UTF-8")
-        .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}"));
-    let complaints = String::from_utf8_lossy(&output.stderr);
-    let shown = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{program}: {}\n{shown}{complaints}", output.status);
-    assert_eq!(complaints, "", "{program}");
+    for page in PAGES {
+        let output = Command::new(program)
+            .args(arguments)
+            .arg(path(page))
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .unwrap_or_else(|error| panic!("{program}: {error}"));
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        let shown = String::from_utf8_lossy(&output.stdout);
+        let status = output.status;
+        assert!(status.success(), "{program}: {page}: {status}\n{shown}{complaints}");
+        assert_eq!(complaints, "", "{program}: {page}");
+    }
 }
 
 #[test]
@@ -148,18 +156,21 @@ fn the_completions_are_those_that_the_definition_gives() {
 
 #[test]
 fn the_manual_describes_every_option_and_no_other() {
-    let manual = manual();
-    let described = tagged(section(&manual, "OPTIONS"));
+    let page = manual("man/runcast.1");
+    let described = tagged(section(&page, "OPTIONS"));
     let tags: BTreeSet<String> =
         described.iter().flat_map(|(tag, _)| long_options_in(tag)).collect();
     assert_eq!(tags, options());
-    let elsewhere: Vec<_> = long_options_in(&manual).difference(&tags).cloned().collect();
-    assert!(elsewhere.is_empty(), "the manual names options that do not exist: {elsewhere:?}");
+    for page in PAGES {
+        let named = long_options_in(&manual(page));
+        let elsewhere: Vec<_> = named.difference(&tags).collect();
+        assert!(elsewhere.is_empty(), "{page} names options that do not exist: {elsewhere:?}");
+    }
 }
 
 #[test]
 fn the_manual_gives_each_option_its_short_name_its_words_and_its_default() {
-    let manual = manual();
+    let manual = manual("man/runcast.1");
     let described = tagged(section(&manual, "OPTIONS"));
     let definitions: Vec<_> = definitions().collect();
     let arguments = definitions.iter().flat_map(clap::Command::get_arguments);
@@ -184,7 +195,7 @@ fn the_manual_gives_each_option_its_short_name_its_words_and_its_default() {
 
 #[test]
 fn the_manual_lists_exactly_the_exit_statuses_that_there_are() {
-    let manual = manual();
+    let manual = manual("man/runcast.1");
     let listed: BTreeSet<&str> = tagged(section(&manual, "EXIT STATUS"))
         .iter()
         .filter_map(|(tag, _)| tag.strip_prefix(".B "))
@@ -212,7 +223,7 @@ fn the_manual_names_every_resource_limit_and_every_forwarded_signal() {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words =
         |text: &str| text.split(|c| !is_name(c)).map(str::to_owned).collect::<BTreeSet<_>>();
-    let manual = manual();
+    let manual = manual("man/runcast.1");
     let described = tagged(section(&manual, "OPTIONS"));
     let (_, limits) = described.iter().find(|(tag, _)| tag.contains("--rlimit")).expect("--rlimit");
     let help = command().render_long_help().to_string();
@@ -228,8 +239,10 @@ fn the_manual_names_every_resource_limit_and_every_forwarded_signal() {
 
 #[test]
 fn the_manual_is_of_this_version() {
-    let title = manual().lines().next().unwrap_or_default().to_owned();
-    assert!(title.contains(&format!("\"runcast {}\"", env!("CARGO_PKG_VERSION"))), "{title}");
+    for page in PAGES {
+        let title = manual(page).lines().next().unwrap_or_default().to_owned();
+        assert!(title.contains(&format!("\"runcast {}\"", env!("CARGO_PKG_VERSION"))), "{title}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use nix::fcntl::OFlag;
 
+use crate::harness::schema::check_lines;
 use crate::harness::{children, ndjson, result_in, runcast, scratch, wait_until};
 
 /// What a reader finds in a pipe that it opens only when the command has ended.
@@ -17,6 +18,7 @@ fn read_late(options: &str, steps: &str) -> Vec<u8> {
     let mut read = Vec::new();
     File::from(reader).read_to_end(&mut read).expect("it can be read");
     live.finish();
+    check_lines(&read);
     read
 }
 

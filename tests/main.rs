@@ -16,6 +16,7 @@ mod leftover;
 mod limits;
 mod record;
 mod result;
+mod schema;
 mod signals;
 mod snapshot;
 mod startup;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::{ndjson, runcast, scratch};
+use crate::harness::{events_in, ndjson, runcast, scratch};
 
 /// Records `sh -c script` in a file, and returns what was shown meanwhile.
 fn record(file: &Path, options: &str, script: &str) -> crate::harness::Ran {
@@ -23,10 +23,7 @@ fn it_has_the_events_that_ndjson_has_whatever_is_shown() {
     for options in ["", "-q", "-f snapshot", "-f ndjson"] {
         let ran = record(&file, options, script).exited(6);
         let recorded = fs::read_to_string(&file).expect("it is there");
-        let events: Vec<serde_json::Value> = recorded
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("each line is JSON"))
-            .collect();
+        let events = events_in(&file);
         let ops: Vec<&str> = events.iter().filter_map(|event| event["op"].as_str()).collect();
         assert_eq!(ops, ["started", "chunk", "chunk", "result"], "{options}");
         let of = |kind| events.iter().filter(move |event| event["kind"] == kind);

@@ -178,6 +178,7 @@ mod tests {
 
     use super::*;
     use crate::cli::parse::{Parsed, parse};
+    use crate::model::error::ErrorCode;
     use crate::model::signal::Signal;
     use crate::model::spec::{ResultDestination, Split, Stdin};
 
@@ -362,7 +363,7 @@ mod tests {
     fn a_file_of_variables_that_cannot_be_used_is_named() {
         let error = plan(typed(&["--env-file", "/no/such/file", "x"])).expect_err("it is missing");
         assert_eq!(error.to_string(), "--env-file /no/such/file: No such file or directory");
-        assert_eq!(error.code(), "file_failed");
+        assert_eq!(error.code(), ErrorCode::FileFailed);
         let mut file = tempfile::NamedTempFile::new().expect("a file can be made");
         file.write_all(b"A=1\nnonsense\n").expect("it can be written");
         let path = file.path().to_str().expect("a temporary path is text").to_owned();

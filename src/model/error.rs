@@ -7,6 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::model::words::words;
+
 /// The exit status of runcast when it failed itself.
 pub const STATUS_FAILED: u8 = 125;
 /// The exit status when the command was found but cannot be executed.
@@ -14,30 +16,55 @@ pub const STATUS_NOT_EXECUTABLE: u8 = 126;
 /// The exit status when the command was not found.
 pub const STATUS_NOT_FOUND: u8 = 127;
 
-/// All codes that a result's `error` can carry.
-pub const CODES: [&str; 21] = [
-    "not_found",
-    "not_executable",
-    "spawn_failed",
-    "chdir_failed",
-    "file_failed",
-    "limit_not_set",
-    "output_failed",
-    "backend_unknown",
-    "backend_not_callable",
-    "input_invalid",
-    "result_invalid",
-    "result_too_large",
-    "run_unknown",
-    "run_exists",
-    "run_running",
-    "run_ended",
-    "run_lost",
-    "stdin_closed",
-    "offset_gap",
-    "disconnected",
-    "remote_failed",
-];
+words! {
+    /// What of runcast's own failed.
+    pub enum ErrorCode {
+        /// The command was not found.
+        NotFound = "not_found",
+        /// The command was found but cannot be executed.
+        NotExecutable = "not_executable",
+        /// The process could not be made or prepared.
+        SpawnFailed = "spawn_failed",
+        /// The folder of `--chdir` cannot be entered.
+        ChdirFailed = "chdir_failed",
+        /// A file cannot be used that `--stdin`, `--env-file`, `--record` or `--result` names, or it is no recording.
+        FileFailed = "file_failed",
+        /// A resource limit cannot be set.
+        LimitNotSet = "limit_not_set",
+        /// The output or the result cannot be written.
+        OutputFailed = "output_failed",
+        /// There is no such backend.
+        BackendUnknown = "backend_unknown",
+        /// A value was given to a backend that takes none.
+        BackendNotCallable = "backend_not_callable",
+        /// The value for the command is not JSON.
+        InputInvalid = "input_invalid",
+        /// What the command returned is not one JSON value.
+        ResultInvalid = "result_invalid",
+        /// What the command returned is larger than it may be.
+        ResultTooLarge = "result_too_large",
+        /// There is no such run.
+        RunUnknown = "run_unknown",
+        /// There is a run of this name, and it is another.
+        RunExists = "run_exists",
+        /// The run has not ended yet.
+        RunRunning = "run_running",
+        /// The run has ended.
+        RunEnded = "run_ended",
+        /// The run's keeper was killed; how the command ended is not known.
+        RunLost = "run_lost",
+        /// The command's standard input is closed.
+        StdinClosed = "stdin_closed",
+        /// What was sent begins after what the run has.
+        OffsetGap = "offset_gap",
+        /// The connection broke and did not come back.
+        Disconnected = "disconnected",
+        /// The other machine could not do it.
+        RemoteFailed = "remote_failed",
+        /// The command line makes no sense. Only in answers over a connection, never in a result.
+        Usage = "usage",
+    }
+}
 
 /// A failure of runcast's own. Its message is one line that fits after `runcast: `.
 #[derive(Debug)]
@@ -121,7 +148,7 @@ pub enum Error {
     /// What another process of runcast's failed with.
     Reported {
         /// Its code.
-        code: &'static str,
+        code: ErrorCode,
         /// Its exit status.
         status: u8,
         /// Its message.
@@ -153,15 +180,15 @@ pub enum RunFault {
 impl RunFault {
     /// The code that the error carries.
     #[must_use]
-    pub fn code(self) -> &'static str {
+    pub fn code(self) -> ErrorCode {
         match self {
-            Self::Unknown => "run_unknown",
-            Self::Exists => "run_exists",
-            Self::Running => "run_running",
-            Self::Ended => "run_ended",
-            Self::Lost => "run_lost",
-            Self::StdinClosed => "stdin_closed",
-            Self::OffsetGap => "offset_gap",
+            Self::Unknown => ErrorCode::RunUnknown,
+            Self::Exists => ErrorCode::RunExists,
+            Self::Running => ErrorCode::RunRunning,
+            Self::Ended => ErrorCode::RunEnded,
+            Self::Lost => ErrorCode::RunLost,
+            Self::StdinClosed => ErrorCode::StdinClosed,
+            Self::OffsetGap => ErrorCode::OffsetGap,
         }
     }
 
@@ -183,18 +210,18 @@ impl RunFault {
 impl Error {
     /// The code that the result's `error` carries.
     #[must_use]
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Usage(_) => "usage",
-            Self::NotFound { .. } => "not_found",
-            Self::NotExecutable { .. } => "not_executable",
-            Self::Spawn { .. } | Self::Internal(_) => "spawn_failed",
-            Self::Chdir { .. } => "chdir_failed",
-            Self::File { .. } | Self::Recording { .. } | Self::Home { .. } => "file_failed",
+            Self::Usage(_) => ErrorCode::Usage,
+            Self::NotFound { .. } => ErrorCode::NotFound,
+            Self::NotExecutable { .. } => ErrorCode::NotExecutable,
+            Self::Spawn { .. } | Self::Internal(_) => ErrorCode::SpawnFailed,
+            Self::Chdir { .. } => ErrorCode::ChdirFailed,
+            Self::File { .. } | Self::Recording { .. } | Self::Home { .. } => ErrorCode::FileFailed,
             Self::Run { fault, .. } => fault.code(),
-            Self::Reported { code, .. } => code,
-            Self::Limit { .. } => "limit_not_set",
-            Self::Output { .. } => "output_failed",
+            Self::Reported { code, .. } => *code,
+            Self::Limit { .. } => ErrorCode::LimitNotSet,
+            Self::Output { .. } => ErrorCode::OutputFailed,
         }
     }
 

@@ -9,39 +9,35 @@ use std::time::Duration;
 use base64::Engine;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::model::error::Error;
+#[cfg(feature = "schema")]
+use crate::model::error::ErrorCode;
 use crate::model::kept::Kept;
 use crate::model::outcome::{Delivery, Ended, LimitHit, Outcome, StopReason};
+#[cfg(feature = "schema")]
+use crate::model::schema::{RunId, SignalName, Time};
 use crate::model::wall_clock::WallClock;
+use crate::model::words::words;
 
 /// The version of the format. Fields are added without changing it; what is there changes only with it.
 pub const VERSION: u32 = 1;
 
-/// One of the command's output streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output, or both where they are merged.
-    Stdout,
-    /// Standard error.
-    Stderr,
+words! {
+    /// One of the command's output streams.
+    pub enum Stream {
+        /// Standard output, or both where they are merged (`--merge`).
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+    }
 }
 
 impl Stream {
-    /// Both, in their order.
-    pub const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
-
-    /// The word that events carry as `kind`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
-
     /// Its place in an array with an entry for each.
     #[must_use]
     pub fn index(self) -> usize {
@@ -101,8 +97,16 @@ pub fn text_fields(bytes: Cow<'_, [u8]>) -> (LossyText<'_>, Option<Base64<'_>>) 
     (LossyText(bytes), exact)
 }
 
-/// One event: one line of the format.
+/// One event of a run, which is one line of `runcast --format ndjson` and of a file of `--record`. With
+/// `--format snapshot` there are snapshots in place of chunks; what `--result` writes is the result alone.
+///
+/// A run is one `started` (none where the command could not be started), then the others, each where it
+/// happened, then one `result`, the last line. Without a result the outcome is unknown, never success.
+/// A reader passes over fields and values of `op` that it does not know. A field that is not required is left
+/// out where it does not apply. Sizes are bytes; a time `t` is seconds since the command started, with
+/// microseconds, by a clock that never goes back.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Event<'a> {
     /// The command was started; the first line.
@@ -115,32 +119,38 @@ pub enum Event<'a> {
     Stop(Stop),
     /// Nothing else was written for a while.
     Heartbeat(Heartbeat),
-    /// Chunks are not there.
+    /// Chunks are left out, since the reader took too little.
     Dropped(Dropped),
-    /// What has come so far.
+    /// All output so far.
     Snapshot(Snapshot<'a>),
     /// How it all ended; the last line.
     Result(Box<RunResult<'a>>),
 }
 
-/// The command was started.
+/// The command was started: the first line of a run.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Started {
-    /// [`VERSION`].
+    /// The version of the format. Fields are added without changing it; what is there changes only with it.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = VERSION)))]
     pub v: u32,
-    /// The run's name.
+    /// The name of the run.
+    #[cfg_attr(feature = "schema", schemars(with = "RunId"))]
     pub id: String,
-    /// The command's process id.
+    /// The process id of the command.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub pid: i32,
-    /// The command line; absent when it is not to be shown. What is not UTF-8 has U+FFFD.
+    /// The command line. What is not UTF-8 has U+FFFD in its place. Present unless `--no-argv` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argv: Option<Vec<String>>,
-    /// The exact bytes of every word, present when one of them is not UTF-8.
+    /// The exact bytes of every word of `argv`, each in base64. Present where one of them is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<Base64<'_>>>"))]
     pub argv_base64: Option<Vec<String>>,
     /// Where the command was started; null where that directory was deleted.
     pub cwd: Option<String>,
-    /// When, RFC 3339 in UTC with microseconds.
+    /// When the command was started, by RFC 3339, in UTC with microseconds.
+    #[cfg_attr(feature = "schema", schemars(with = "Time"))]
     pub time: String,
     /// The same, to tell later times by.
     #[serde(skip)]
@@ -158,28 +168,33 @@ pub fn argv_fields(argv: &[OsString]) -> (Vec<String>, Option<Vec<String>>) {
     (shown, exact)
 }
 
-/// One line of output, or a piece of one.
+/// One line of output, or a piece of one, written as soon as it has arrived. The `base64` of each chunk of one
+/// kind, or where there is none the `content`, put together, is the stream byte for byte.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Chunk<'a> {
-    /// The stream.
-    #[serde(serialize_with = "stream_word")]
+    /// Which stream it is of.
     pub kind: Stream,
-    /// Its place among all chunks of the run, from 1.
+    /// Its place among the chunks of both streams, from 1, without a gap but for what `dropped` tells of.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub seq: u64,
-    /// When it was read, since the command started.
+    /// When it was read, in seconds since the command started.
     pub t: Seconds,
-    /// The line with its end; U+FFFD for what is not UTF-8.
+    /// The line with its line end. What is not UTF-8 has U+FFFD in its place.
     pub content: LossyText<'a>,
-    /// Whether the line goes on in the next chunk of this stream.
+    /// Present, and true, where the line goes on in the next chunk of this kind: it is longer than `--max-line`,
+    /// or `--partial-after` ran out. The last line of a stream without a line end is not partial.
     #[serde(skip_serializing_if = "is_false")]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub partial: bool,
-    /// The exact bytes, present where they are not UTF-8.
+    /// The exact bytes. Present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<Base64<'a>>,
-    /// When it was read, RFC 3339 in UTC with microseconds.
+    /// When it was read, by RFC 3339, in UTC with microseconds. Present where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Time>"))]
     pub time: Option<String>,
-    /// What `--meta` gave.
+    /// The names and values that `--meta` gave. Present with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata<'a>>,
 }
@@ -198,192 +213,216 @@ impl Serialize for Metadata<'_> {
     }
 }
 
-/// The command ended, and something it started still holds its streams.
+/// The command ended, and something that it started still holds its streams. Written only then; the result
+/// follows when they close or `--drain` is over.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Exited {
-    /// When, since the command started.
+    /// When, in seconds since the command started.
     pub t: Seconds,
-    /// Its exit code; null when a signal ended it.
+    /// The exit code of the command; null where a signal ended it.
     pub exit_code: Option<u8>,
-    /// The signal that ended it.
+    /// The signal that ended the command, as `SIGKILL`; null where none did.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<SignalName>"))]
     pub signal: Option<String>,
 }
 
-/// runcast sends a signal to stop the run.
+/// runcast sends a signal to stop the run; a second one follows if it comes to KILL.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Stop {
-    /// When, since the command started.
+    /// When, in seconds since the command started.
     pub t: Seconds,
-    /// Why, as in the result's `stopped_by`: null where only what the command left behind is stopped.
-    #[serde(serialize_with = "reason_word")]
+    /// Why, as `stopped_by` in the result; null where the command had ended by itself and `--leftover kill` stops
+    /// what it left behind.
     pub reason: Option<StopReason>,
-    /// Which signal.
+    /// The signal that is sent, as `SIGTERM`.
+    #[cfg_attr(feature = "schema", schemars(with = "SignalName"))]
     pub signal: String,
 }
 
-/// Nothing else was written for a while.
+/// Nothing else was written for the time of `--heartbeat`.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Heartbeat {
-    /// When, since the command started.
+    /// When, in seconds since the command started.
     pub t: Seconds,
-    /// Time since either stream last produced something.
+    /// Seconds since either stream last produced something.
     pub idle: Seconds,
-    /// All bytes of standard output so far.
+    /// All bytes that standard output produced so far.
     pub stdout_bytes: u64,
-    /// All bytes of standard error so far.
+    /// All bytes that standard error produced so far.
     pub stderr_bytes: u64,
 }
 
-/// Chunks are not there, since the consumer took too little.
+/// Chunks are left out here, since the reader took too little: `seq` goes on at `after_seq` + `chunks` + 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Dropped {
-    /// When the last of them was dropped, since the command started.
+    /// When the last of them was dropped, in seconds since the command started.
     pub t: Seconds,
-    /// The number of the chunk before the first of them, or 0.
+    /// The `seq` of the chunk before the first of them, or 0.
     pub after_seq: u64,
-    /// How many.
+    /// How many chunks are left out.
     pub chunks: u64,
-    /// Bytes of output in them.
+    /// The bytes of output in them.
     pub bytes: u64,
 }
 
-/// What has come so far, cut as in the result.
+/// All output so far, cut as in the result. The fields about a cut are present once either stream is cut.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Snapshot<'a> {
-    /// Null: the command is still running.
+    /// Null: the command is still running. The result has the exit code.
     pub exit_code: Option<u8>,
-    /// The kept part of standard output.
+    /// What is kept of standard output, cut between characters; with `--keep both` the two halves joined.
+    /// What is not UTF-8 has U+FFFD in its place.
     pub stdout: LossyText<'a>,
-    /// The kept part of standard error.
+    /// What is kept of standard error, cut between characters; with `--keep both` the two halves joined.
+    /// What is not UTF-8 has U+FFFD in its place.
     pub stderr: LossyText<'a>,
-    /// Its exact bytes, present where they are not UTF-8.
+    /// The exact bytes of `stdout`. Present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout_base64: Option<Base64<'a>>,
-    /// Its exact bytes, present where they are not UTF-8.
+    /// The exact bytes of `stderr`. Present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr_base64: Option<Base64<'a>>,
-    /// Whether more came than was kept. This and the following are present once a stream is cut.
+    /// Present once either stream is cut.
     #[serde(flatten)]
     pub cut: Option<SnapshotCut>,
 }
 
 /// What a snapshot tells once one of its streams is cut.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SnapshotCut {
-    /// Whether more came than was kept.
+    /// Whether standard output produced more than is kept.
     pub stdout_truncated: bool,
-    /// Whether more came than was kept.
+    /// Whether standard error produced more than is kept.
     pub stderr_truncated: bool,
-    /// Bytes left out between the two kept halves.
+    /// Bytes left out between the two halves of `--keep both`. Present where some are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout_omitted: Option<u64>,
-    /// Bytes left out between the two kept halves.
+    /// Bytes left out between the two halves of `--keep both`. Present where some are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr_omitted: Option<u64>,
-    /// All bytes that the stream produced.
+    /// All bytes that standard output produced.
     pub stdout_bytes: u64,
-    /// All bytes that the stream produced.
+    /// All bytes that standard error produced.
     pub stderr_bytes: u64,
 }
 
-/// How a run ended.
+/// How a run ended, with its output: the last line, and what `--result` writes.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema), schemars(rename = "Result"))]
 pub struct RunResult<'a> {
-    /// The command's own exit code; null when a signal ended it or it never started.
+    /// The exit code of the command itself; null where a signal ended it or it never started.
     pub exit_code: Option<u8>,
-    /// The signal that ended it.
+    /// The signal that ended the command, as `SIGKILL`; null where none did, or it never started.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<SignalName>"))]
     pub signal: Option<String>,
-    /// Whether it left a core.
+    /// Present, and true, where the command left a core.
     #[serde(skip_serializing_if = "is_false")]
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub core_dumped: bool,
-    /// runcast's exit status.
+    /// The exit status of runcast.
     pub status: u8,
-    /// Whether a timeout stopped it.
+    /// Whether a timeout stopped the run; false where the command had ended by itself before, however late its
+    /// output was read.
     pub timed_out: bool,
-    /// Why runcast stopped it.
-    pub stopped_by: Option<&'static str>,
-    /// The signal that runcast received and that began the stop or ended the command.
+    /// Why runcast stopped the run; null where it did not.
+    pub stopped_by: Option<StopReason>,
+    /// The signal that runcast received and that began the stop or ended the command, as `SIGTERM`. Present where
+    /// `stopped_by` is `signal`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<SignalName>"))]
     pub received: Option<String>,
-    /// The kept part of standard output.
+    /// What is kept of standard output, cut between characters; with `--keep both` the two halves joined.
+    /// What is not UTF-8 has U+FFFD in its place.
     pub stdout: LossyText<'a>,
-    /// The kept part of standard error.
+    /// What is kept of standard error, cut between characters; with `--keep both` the two halves joined.
+    /// What is not UTF-8 has U+FFFD in its place.
     pub stderr: LossyText<'a>,
-    /// Its exact bytes, present where they are not UTF-8.
+    /// The exact bytes of `stdout`. Present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout_base64: Option<Base64<'a>>,
-    /// Its exact bytes, present where they are not UTF-8.
+    /// The exact bytes of `stderr`. Present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr_base64: Option<Base64<'a>>,
-    /// Whether more came than was kept.
+    /// Whether standard output produced more than is kept.
     pub stdout_truncated: bool,
-    /// Whether more came than was kept.
+    /// Whether standard error produced more than is kept.
     pub stderr_truncated: bool,
-    /// Bytes left out between the two kept halves.
+    /// Bytes left out between the two halves of `--keep both`. Present where some are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout_omitted: Option<u64>,
-    /// Bytes left out between the two kept halves.
+    /// Bytes left out between the two halves of `--keep both`. Present where some are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr_omitted: Option<u64>,
-    /// All bytes that the stream produced.
+    /// All bytes that standard output produced.
     pub stdout_bytes: u64,
-    /// All bytes that the stream produced.
+    /// All bytes that standard error produced.
     pub stderr_bytes: u64,
-    /// All lines that the stream produced, an unfinished last one included.
+    /// All lines that standard output produced, an unfinished last one included.
     pub stdout_lines: u64,
-    /// All lines that the stream produced, an unfinished last one included.
+    /// All lines that standard error produced, an unfinished last one included.
     pub stderr_lines: u64,
-    /// Bytes of output that the reader of a stopped run did not take.
+    /// Bytes of output that the reader of a stopped run did not take. Present where it did not take all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undelivered_bytes: Option<u64>,
-    /// Whether a stream was still held when reading stopped.
+    /// Whether a stream was still held by something when runcast stopped reading.
     pub leaked: bool,
-    /// Processes of the run that are alive.
+    /// The process ids of the run that are alive at its end, among them those that could not be killed. Present
+    /// where there are any.
     #[serde(skip_serializing_if = "<[i32]>::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub leftover: &'a [i32],
-    /// The resource limit that ended the command.
-    pub limit: Option<&'static str>,
-    /// From start to end of the command.
+    /// The resource limit that ended the command, where that can be known; else null.
+    pub limit: Option<LimitHit>,
+    /// Seconds from the start of the command to its end.
     pub duration: Seconds,
-    /// What it used.
+    /// What the command and the children that it waited for used.
     pub usage: UsageFields,
-    /// Why the recording is not whole.
+    /// Why the recording is not whole. Present where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record_error: Option<String>,
-    /// Bytes of output that were dropped since the consumer took too little.
+    /// The bytes of output that `--on-lag drop` dropped. Present where it dropped any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_bytes: Option<u64>,
-    /// Chunks that were dropped since the consumer took too little.
+    /// The chunks that `--on-lag drop` dropped. Present where it dropped any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_chunks: Option<u64>,
-    /// runcast's own failure.
+    /// The failure of runcast itself. Present where it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorFields>,
 }
 
-/// What the command and the children it waited for used.
+/// What the command and the children that it waited for used.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema), schemars(rename = "Usage"))]
 pub struct UsageFields {
     /// Processor seconds in user mode.
     pub user: Seconds,
     /// Processor seconds in the kernel.
     pub system: Seconds,
-    /// Peak resident bytes of any one of them.
+    /// The most resident bytes of any one of them.
     pub max_rss: u64,
 }
 
-/// runcast's own failure.
+/// The failure of runcast itself.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema), schemars(rename = "Error"))]
 pub struct ErrorFields {
-    /// What programs decide by.
+    /// What failed, for programs.
+    #[cfg_attr(feature = "schema", schemars(with = "ErrorCode"))]
     pub code: &'static str,
-    /// What people read.
+    /// The same for people: the line that is also on standard error, without `runcast: `.
     pub message: String,
 }
 
 impl From<&Error> for ErrorFields {
     fn from(error: &Error) -> Self {
-        Self { code: error.code(), message: error.to_string() }
+        Self { code: error.code().as_str(), message: error.to_string() }
     }
 }
 
@@ -414,7 +453,7 @@ impl<'a> RunResult<'a> {
             core_dumped: matches!(outcome.ended, Ended::Signaled { core_dumped: true, .. }),
             status: outcome.status(delivery),
             timed_out: outcome.timed_out(),
-            stopped_by: outcome.stopped_by.map(StopReason::as_str),
+            stopped_by: outcome.stopped_by,
             received: outcome.received.map(|signal| signal.to_string()),
             stdout: stdout_text,
             stderr: stderr_text,
@@ -431,7 +470,7 @@ impl<'a> RunResult<'a> {
             undelivered_bytes: None,
             leaked: outcome.leaked,
             leftover: &outcome.leftover,
-            limit: outcome.limit.map(LimitHit::as_str),
+            limit: outcome.limit,
             duration: Seconds(outcome.duration),
             usage: UsageFields {
                 user: Seconds(outcome.usage.user),
@@ -457,19 +496,6 @@ pub fn ended_fields(ended: Ended) -> (Option<u8>, Option<String>) {
         Ended::Signaled { signal, .. } => (None, Some(signal.to_string())),
         Ended::NotSeen => (None, None),
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
-fn reason_word<S: Serializer>(
-    reason: &Option<StopReason>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    reason.map(StopReason::as_str).serialize(serializer)
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
-fn stream_word<S: Serializer>(stream: &Stream, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(stream.as_str())
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature

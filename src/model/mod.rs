@@ -14,9 +14,12 @@ mod patterns;
 pub mod recorded;
 pub mod rlimits;
 pub mod run_id;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod secret_forms;
 pub mod signal;
 pub mod spec;
 pub mod strip;
 pub mod units;
 pub mod wall_clock;
+mod words;

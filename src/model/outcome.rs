@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::model::error::Error;
 use crate::model::signal::Signal;
+use crate::model::words::words;
 
 /// The exit status when a timeout stopped the run.
 pub const STATUS_TIMED_OUT: u8 = 124;
@@ -26,71 +27,32 @@ pub enum Ended {
     NotSeen,
 }
 
-/// Why runcast stopped a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopReason {
-    /// `--timeout`.
-    Timeout,
-    /// `--idle-timeout`.
-    IdleTimeout,
-    /// A signal that runcast received.
-    Signal,
-    /// The consumer of the output went away, or the output could not be written.
-    Disconnect,
-    /// `--output-limit`.
-    Output,
-    /// `--max-memory`.
-    Memory,
-}
-
-impl StopReason {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Timeout,
-        Self::IdleTimeout,
-        Self::Signal,
-        Self::Disconnect,
-        Self::Output,
-        Self::Memory,
-    ];
-
-    /// The reason that events call so.
-    #[must_use]
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
-    }
-
-    /// The word that events carry.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::IdleTimeout => "idle_timeout",
-            Self::Signal => "signal",
-            Self::Disconnect => "disconnect",
-            Self::Output => "output",
-            Self::Memory => "memory",
-        }
+words! {
+    /// Why runcast stopped the run.
+    pub enum StopReason {
+        /// It ran longer than `--timeout`.
+        Timeout = "timeout",
+        /// It wrote nothing for `--idle-timeout`.
+        IdleTimeout = "idle_timeout",
+        /// A TERM that runcast received and that began a stop, or an INT, QUIT or HUP that ended the command;
+        /// `received` names it.
+        Signal = "signal",
+        /// The reader of the output went away, or the output could not be written.
+        Disconnect = "disconnect",
+        /// It produced more than `--output-limit`.
+        Output = "output",
+        /// It used more memory than `--max-memory`.
+        Memory = "memory",
     }
 }
 
-/// The resource limit that ended the command, where that can be known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitHit {
-    /// Processor time: XCPU, or KILL at the hard limit.
-    Cpu,
-    /// The size of a file: XFSZ.
-    FileSize,
-}
-
-impl LimitHit {
-    /// The word that the result carries: the limit's name on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::FileSize => "fsize",
-        }
+words! {
+    /// The resource limit that ended the command.
+    pub enum LimitHit {
+        /// Processor time: XCPU, or KILL at the hard limit.
+        Cpu = "cpu",
+        /// The size of a file: XFSZ.
+        FileSize = "fsize",
     }
 }
 

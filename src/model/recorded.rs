@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::model::error::CODES;
+use crate::model::error::ErrorCode;
 use crate::model::event::{
     Dropped, ErrorFields, Event, Exited, Heartbeat, LossyText, RunResult, Seconds, Started, Stop,
     Stream, UsageFields,
@@ -117,9 +117,7 @@ struct ChunkLine<'a> {
 
 impl<'a> ChunkLine<'a> {
     fn read(self) -> Result<RecordedChunk<'a>, String> {
-        let stream = Stream::ALL
-            .into_iter()
-            .find(|stream| stream.as_str() == self.kind)
+        let stream = Stream::from_word(&self.kind)
             .ok_or_else(|| format!("no stream is called '{}'", self.kind))?;
         let bytes = match (self.base64, self.content) {
             (Some(exact), _) => {
@@ -275,10 +273,7 @@ impl<'a> ResultLine<'a> {
             core_dumped: self.core_dumped,
             status: self.status,
             timed_out: self.timed_out,
-            stopped_by: self
-                .stopped_by
-                .and_then(|word| StopReason::from_word(&word))
-                .map(StopReason::as_str),
+            stopped_by: self.stopped_by.and_then(|word| StopReason::from_word(&word)),
             received: self.received,
             stdout: text(self.stdout),
             stderr: text(self.stderr),
@@ -302,7 +297,7 @@ impl<'a> ResultLine<'a> {
             dropped_bytes: self.dropped_bytes,
             dropped_chunks: self.dropped_chunks,
             error: self.error.map(|error| ErrorFields {
-                code: CODES.into_iter().find(|code| *code == error.code).unwrap_or("unknown"),
+                code: ErrorCode::from_word(&error.code).map_or("unknown", ErrorCode::as_str),
                 message: error.message,
             }),
         })

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 
-use crate::model::error::{CODES, Error, RunFault, STATUS_FAILED};
+use crate::model::error::{Error, ErrorCode, RunFault, STATUS_FAILED};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::runs::folder::{Folder, State};
@@ -94,7 +94,7 @@ fn hear(stream: UnixStream, id: &RunId) -> Result<Option<u64>, Error> {
         Ok(Answer::Failed { code, message, offset }) => {
             let from = offset.map(|offset| format!(": it has {offset} bytes"));
             Err(Error::Reported {
-                code: CODES.into_iter().find(|known| *known == code).unwrap_or("run_ended"),
+                code: ErrorCode::from_word(&code).unwrap_or(ErrorCode::RunEnded),
                 status: STATUS_FAILED,
                 message: format!("{id}: {message}{}", from.unwrap_or_default()),
             })

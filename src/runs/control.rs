@@ -328,5 +328,9 @@ impl Connection {
 }
 
 fn fault(fault: RunFault, offset: Option<u64>) -> Answer {
-    Answer::Failed { code: fault.code().to_owned(), message: fault.text().to_owned(), offset }
+    Answer::Failed {
+        code: fault.code().as_str().to_owned(),
+        message: fault.text().to_owned(),
+        offset,
+    }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::run::{Handle, keep};
-use crate::model::error::{CODES, Error, reason};
+use crate::model::error::{Error, ErrorCode, reason};
 use crate::model::event::{Event, Started};
 use crate::model::run_id::RunId;
 use crate::model::spec::{Display, Spec};
@@ -49,7 +49,7 @@ impl Report {
         match self {
             Self::Started => None,
             Self::Failed { code, status, message } => Some(Error::Reported {
-                code: CODES.into_iter().find(|known| *known == code).unwrap_or("spawn_failed"),
+                code: ErrorCode::from_word(&code).unwrap_or(ErrorCode::SpawnFailed),
                 status,
                 message,
             }),
@@ -70,7 +70,7 @@ pub(super) fn live(task: &Task<'_>, folder: &Folder, report: File) {
 }
 
 fn failure(error: &Error) -> Report {
-    let (code, message) = (error.code().to_owned(), error.to_string());
+    let (code, message) = (error.code().as_str().to_owned(), error.to_string());
     Report::Failed { code, status: error.status(), message }
 }
 

@@ -167,6 +167,7 @@ impl Runcast {
     }
 
     /// Runs it to its end.
+    #[track_caller]
     pub(crate) fn run(self) -> Ran {
         self.start().finish()
     }

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{LIMIT, Mark, Ran, state};
+use super::{LIMIT, Mark, Ran, schema, state};
 
 /// A run that goes on.
 pub(crate) struct Live {
@@ -89,9 +89,12 @@ impl Live {
     }
 
     /// The next event.
+    #[track_caller]
     pub(crate) fn event(&mut self) -> Value {
         let line = self.line();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        let event = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        schema::check_event(&event);
+        event
     }
 
     /// The next event of this kind, past others.
@@ -184,6 +187,8 @@ impl Live {
     }
 
     /// Reads everything to its end, which comes only if no process holds runcast's streams, and waits.
+    /// Every event that it wrote, on either stream, is checked.
+    #[track_caller]
     pub(crate) fn finish(mut self) -> Ran {
         let limit = Instant::now() + LIMIT;
         while self.streams.iter().any(|stream| stream.pipe.is_some()) {
@@ -191,6 +196,8 @@ impl Live {
         }
         let status = self.ends_unread();
         let [stdout, stderr] = self.streams.map(|stream| stream.got);
+        schema::check_lines(&stdout);
+        schema::check_lines(&stderr);
         Ran::new(status, stdout, stderr, self.mark)
     }
 

@@ -9,6 +9,7 @@ mod event;
 mod live;
 mod process;
 mod ran;
+pub(crate) mod schema;
 mod tool;
 
 use std::fmt::Write;

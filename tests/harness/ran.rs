@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use super::event::check;
-use super::{Event, Mark, check_result};
+use super::{Event, Mark, check_result, schema};
 
 /// A run that is over. What it left running lives until this is dropped.
 pub(crate) struct Ran {
@@ -145,10 +145,11 @@ impl fmt::Display for Ran {
     }
 }
 
-/// The events in a file, after the same checks as those on standard output.
+/// The events in a file, each by the schema, and after the same checks as those on standard output.
 #[track_caller]
 pub(crate) fn events_in(path: &Path) -> Vec<Event> {
     let content = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    schema::check_lines(&content);
     let events = Event::lines(&content);
     let status = events.last().and_then(|result| result["status"].as_i64());
     check(&events, status.and_then(|status| status.try_into().ok()));
@@ -158,9 +159,8 @@ pub(crate) fn events_in(path: &Path) -> Vec<Event> {
 /// The result in a file, after the same checks as those of a result on standard output.
 #[track_caller]
 pub(crate) fn result_in(path: &Path) -> Event {
-    let content = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut events = Event::lines(&content);
-    assert_eq!(events.len(), 1, "{}", content.escape_ascii());
+    let mut events = events_in(path);
+    assert_eq!(events.len(), 1, "{}", path.display());
     let result = events.remove(0);
     check_result(&result);
     result
