@@ -16,12 +16,14 @@ use crate::cli::values::{
     parse_stdin, parse_variable, text,
 };
 use crate::model::rlimits::parse_rlimits;
+use crate::model::run_id::RunId;
 use crate::model::signal::{Signal, parse_signal_map};
 use crate::model::spec::{
     Format, Keep, Leftover, Level, OnDisconnect, OnLag, ResultDestination, Split, Stdin,
 };
 use crate::model::units::{
-    parse_duration, parse_limit_duration, parse_meta, parse_size_or_unlimited, parse_umask,
+    parse_duration, parse_limit_duration, parse_meta, parse_size, parse_size_or_unlimited,
+    parse_umask,
 };
 
 /// What was typed.
@@ -45,6 +47,9 @@ pub struct Args {
     /// Where the result goes and what it holds.
     #[command(flatten)]
     pub result: ResultArgs,
+    /// Whether it outlives whoever started it.
+    #[command(flatten)]
+    pub detached: DetachedArgs,
 
     /// The command to run and its arguments
     #[arg(
@@ -182,9 +187,10 @@ pub struct SurroundingArgs {
     #[arg(long, value_name = "NAME", value_parser = bytes(parse_name))]
     pub unset: Vec<OsString>,
 
-    /// What the command reads: inherit, null or a file
+    /// What the command reads: inherit, null, a file or open
     ///
-    /// inherit is runcast's own standard input, null is nothing.
+    /// inherit is runcast's own standard input, null is nothing. With --detach null is the default, and open
+    /// is what runcast send sends.
     #[arg(long, value_name = "FILE", default_value = "inherit", value_hint = ValueHint::FilePath,
           value_parser = bytes(parse_stdin))]
     pub stdin: Stdin,
@@ -254,6 +260,22 @@ pub struct OutputArgs {
     #[arg(long, value_name = "DURATION|never", value_parser = text(parse_partial_after))]
     pub partial_after: Option<TimeLimit>,
 
+    /// Remove terminal escape sequences from what is shown, kept and recorded
+    #[arg(long)]
+    pub strip_ansi: bool,
+
+    /// Replace the value of a variable by *** wherever it shows; repeatable
+    ///
+    /// In what is shown, kept and recorded, the command line and messages; also where it is written as in
+    /// JSON, in base64, in hexadecimal or percent-encoded. It must have at least 4 bytes.
+    #[arg(long, value_name = "NAME", value_parser = bytes(parse_name))]
+    pub mask_env: Vec<OsString>,
+
+    /// The same for each line of FILE; repeatable
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
+          value_parser = bytes(parse_path))]
+    pub mask_file: Vec<PathBuf>,
+
     /// Leave the command line out of the events
     #[arg(long)]
     pub no_argv: bool,
@@ -308,8 +330,36 @@ pub struct ResultArgs {
     pub keep: Keep,
 }
 
+/// Whether the run outlives whoever started it.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Detached runs")]
+pub struct DetachedArgs {
+    /// Start the command, print the run's name and leave it running
+    ///
+    /// runcast attach shows its output, and wait, send, signal, runs and forget do the rest.
+    #[arg(short, long)]
+    pub detach: bool,
+
+    /// The run's name; one that is there already is not started again
+    ///
+    /// 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with . or -. The same name with another command or other
+    /// options is an error.
+    #[arg(long, value_name = "ID", value_parser = text(RunId::parse))]
+    pub id: Option<RunId>,
+
+    /// How long its journal may be; past that the oldest of it goes
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = text(parse_size))]
+    pub journal: u64,
+}
+
 const USAGE: &str = "\
 runcast [OPTIONS] [--] COMMAND [ARG]...
+       runcast attach [OPTIONS] RUN
+       runcast wait [OPTIONS] RUN
+       runcast send [OPTIONS] RUN
+       runcast signal [OPTIONS] RUN [SIGNAL]
+       runcast runs [OPTIONS]
+       runcast forget [OPTIONS] RUN...
        runcast replay [OPTIONS] FILE";
 
 const AFTER_HELP: &str = "\

@@ -6,11 +6,14 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::args::{Args, ShowArgs, SurroundingArgs};
+use crate::cli::args::{Args, OutputArgs, ShowArgs, SurroundingArgs};
 use crate::cli::values::Variable;
 use crate::model::error::{Error, reason};
+use crate::model::filter::secrets_of_file;
+use crate::model::mask::{LEAST_SECRET_BYTES, Mask};
 use crate::model::spec::{Capture, Display, Format, Limits, OnDisconnect, OnLag, Spec, Streams};
 use crate::model::units::parse_env_file;
 
@@ -95,6 +98,8 @@ pub fn plan(args: Args) -> Result<Spec, Error> {
             max_line_bytes: output.max_line,
             split: output.split,
             partial_after: output.partial_after.unwrap_or(Some(DEFAULT_PARTIAL_AFTER)),
+            strip_ansi: output.strip_ansi,
+            mask: mask(&output)?,
         },
         drain: processes.drain,
         leftover: processes.leftover,
@@ -107,6 +112,38 @@ fn shell_argv(command: Vec<OsString>) -> Vec<OsString> {
     let mut words = command.into_iter();
     let string = words.next().unwrap_or_default();
     ["sh".into(), "-c".into(), string, "sh".into()].into_iter().chain(words).collect()
+}
+
+/// What is to be hidden.
+fn mask(asked: &OutputArgs) -> Result<Option<Arc<Mask>>, Error> {
+    let failed = |option, path: &OsStr, why: String| Error::File { option, path: path.into(), why };
+    let too_short = "a secret has at least 4 bytes";
+    let mut secrets = Vec::new();
+    for name in &asked.mask_env {
+        let value = std::env::var_os(name)
+            .ok_or_else(|| failed("--mask-env", name, "the variable is not set".to_owned()))?;
+        if value.len() < LEAST_SECRET_BYTES {
+            return Err(failed("--mask-env", name, too_short.to_owned()));
+        }
+        secrets.push(value.into_encoded_bytes());
+    }
+    for path in &asked.mask_file {
+        let content = fs::read(path)
+            .map_err(|error| failed("--mask-file", path.as_os_str(), reason(&error)))?;
+        for (line, secret) in secrets_of_file(&content) {
+            if secret.len() < LEAST_SECRET_BYTES {
+                let why = format!("line {line}: {too_short}");
+                return Err(failed("--mask-file", path.as_os_str(), why));
+            }
+            secrets.push(secret);
+        }
+    }
+    if secrets.is_empty() {
+        return Ok(None);
+    }
+    let mask = Mask::new(&secrets)
+        .map_err(|why| failed("--mask-env", OsStr::new("and --mask-file"), why.to_string()))?;
+    Ok(Some(Arc::new(mask)))
 }
 
 /// A JSON object has each name once; the last value given is the one that counts.

@@ -7,6 +7,10 @@ use crate::engine;
 /// Runs what the arguments ask for and returns the exit status.
 #[must_use]
 pub fn run(args: Args) -> u8 {
-    let display = plan::display(&args);
-    engine::run::run(plan::plan(args), &display)
+    let mut display = plan::display(&args);
+    let plan = plan::plan(args);
+    if let Ok(spec) = &plan {
+        display.hide(spec.capture.mask.as_deref());
+    }
+    engine::run::run(plan, &display)
 }

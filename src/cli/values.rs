@@ -140,6 +140,7 @@ pub(super) fn parse_stdin(typed: &OsStr) -> Result<Stdin, String> {
         b"" => Err("the path is empty".to_owned()),
         b"inherit" => Ok(Stdin::Inherit),
         b"null" => Ok(Stdin::Null),
+        b"open" => Ok(Stdin::Open),
         _ => Ok(Stdin::File(typed.into())),
     }
 }

@@ -7,6 +7,7 @@ use crate::engine::pump::{Report, delivery_of};
 use crate::model::error::Error;
 use crate::model::event::{Event, RunResult, StreamTotals};
 use crate::model::kept::Kept;
+use crate::model::mask::Mask;
 use crate::model::outcome::{Delivery, Outcome};
 use crate::model::spec::{Display, Keep};
 use crate::sink::destination::Patience;
@@ -18,10 +19,12 @@ pub(crate) struct Ending {
     pub(super) report: Report,
     /// It stays until all is said: it still takes signals, and ends the wait for a reader that does not read.
     pub(super) supervisor: Option<ToSupervisor>,
+    /// What is hidden in whatever is said of it.
+    pub(super) mask: Option<Arc<Mask>>,
 }
 
 impl Ending {
-    pub(crate) fn of_failure(error: Error) -> Self {
+    pub(crate) fn of_failure(error: Error, mask: Option<Arc<Mask>>) -> Self {
         let nothing = || StreamTotals { kept: Kept::new(Keep::Head, 0), bytes: 0, lines: 0 };
         let report = Report {
             outcome: Outcome::never_started(),
@@ -29,7 +32,7 @@ impl Ending {
             delivery: Delivery::Failed(error),
             taken_bytes: 0,
         };
-        Self { report, supervisor: None }
+        Self { report, supervisor: None, mask }
     }
 
     /// Writes the result wherever it goes, says what failed, and returns the exit status.
@@ -44,6 +47,10 @@ impl Ending {
         display: &Display,
         patience: &Arc<Patience>,
     ) -> u8 {
+        self.report.delivery = match self.report.delivery {
+            Delivery::Failed(error) => Delivery::Failed(error.hidden(self.mask.as_deref())),
+            other => other,
+        };
         self.report.outcome.note_delivery(&self.report.delivery);
         self.stage(result_file, sink, display, patience);
         if let Some(file) = result_file.take_if(|file| !file.is_staged()) {
@@ -85,6 +92,7 @@ impl Ending {
 
     /// Takes note of a failure. The first one is the result's; another one is only told.
     fn fail(&mut self, error: Error, patience: &Arc<Patience>) {
+        let error = error.hidden(self.mask.as_deref());
         if matches!(self.report.delivery, Delivery::Failed(_)) {
             message::say_error(&error, patience);
         } else {
@@ -105,11 +113,15 @@ impl Ending {
         };
         Event::Result(Box::new(RunResult {
             undelivered_bytes,
-            record_error: account.record_error,
+            record_error: account.record_error.map(|error| self.hide(&error)),
             dropped_bytes: account.dropped.map(|dropped| dropped.bytes),
             dropped_chunks: account.dropped.map(|dropped| dropped.chunks),
             ..RunResult::new(outcome, streams, delivery)
         }))
+    }
+
+    fn hide(&self, text: &str) -> String {
+        self.mask.as_ref().map_or_else(|| text.to_owned(), |mask| mask.text(text).into_owned())
     }
 
     /// Writes the result beside its place. A file that cannot be written is given up.

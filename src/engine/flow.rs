@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::model::event::StreamTotals;
+use crate::model::filter::Filter;
 use crate::model::kept::Kept;
 use crate::model::lines::LineCounter;
 use crate::model::spec::Capture;
@@ -11,6 +12,8 @@ use crate::sink::Seen;
 /// What is known of one stream.
 #[derive(Debug)]
 pub(super) struct Flow {
+    /// What is done to it before anybody sees it.
+    pub(super) filter: Option<Filter>,
     pub(super) counter: LineCounter,
     kept: Kept,
     pub(super) bytes: u64,
@@ -24,6 +27,7 @@ pub(super) struct Flow {
 impl Flow {
     pub(super) fn new(capture: &Capture) -> Self {
         Self {
+            filter: Filter::new(capture.strip_ansi, capture.mask.as_ref()),
             counter: LineCounter::new(capture.split),
             kept: Kept::new(capture.keep, capture.max_output_bytes),
             bytes: 0,

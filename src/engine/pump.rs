@@ -113,25 +113,49 @@ impl<'a> Pump<'a> {
     }
 
     fn take_block(&mut self, stream: Stream, block: Block, at: Duration) {
-        let bytes = block.bytes();
-        self.taken_bytes += bytes.len() as u64;
         let at = self.in_order(Seconds(at)).0;
         let flow = &mut self.flows[stream.index()];
         flow.last_read = at;
+        if flow.filter.is_some() {
+            self.take_filtered(stream, Some(block.bytes()), at);
+        } else {
+            self.take_bytes(stream, block.bytes(), at);
+        }
+        self.readers[stream.index()].give_back(block);
+        self.refresh(at);
+    }
+
+    /// Takes what a stream's filter makes of these bytes, or of the stream's end.
+    fn take_filtered(&mut self, stream: Stream, bytes: Option<&[u8]>, at: Duration) {
+        // Out of its place for as long as what it gives is looked at.
+        let Some(mut filter) = self.flows[stream.index()].filter.take() else { return };
+        let filtered = match bytes {
+            Some(bytes) => filter.push(bytes),
+            None => filter.finish(),
+        };
+        self.take_bytes(stream, filtered, at);
+        self.flows[stream.index()].filter = Some(filter);
+    }
+
+    /// Counts, keeps and shows what came of a stream.
+    fn take_bytes(&mut self, stream: Stream, bytes: &[u8], at: Duration) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.taken_bytes += bytes.len() as u64;
         if self.counts {
-            flow.count(bytes);
+            self.flows[stream.index()].count(bytes);
         }
         if self.shows_output {
             self.last_shown = at;
         }
         self.tell(|sink| sink.block(stream, bytes, at));
         self.note_unfinished(stream);
-        self.readers[stream.index()].give_back(block);
-        self.refresh(at);
     }
 
     fn end_stream(&mut self, stream: Stream) {
         let at = self.in_order(Seconds(self.flows[stream.index()].last_read)).0;
+        self.take_filtered(stream, None, at);
         self.tell(|sink| sink.end(stream, at));
         self.flows[stream.index()].unfinished_for = None;
     }

@@ -85,7 +85,7 @@ pub fn replay(path: &Path, pace: Pace, display: &Display, capture: &Capture) -> 
             error.status()
         }
         Err(Broken::Failed(error)) => {
-            Ending::of_failure(error).conclude(player.sink(), &mut None, display, &patience)
+            Ending::of_failure(error, None).conclude(player.sink(), &mut None, display, &patience)
         }
     }
 }

@@ -1,7 +1,9 @@
 //! One run from beginning to end, in the foreground.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -54,7 +56,7 @@ pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
     let id = RunId::fresh();
     let ending =
         opened.and_then(|()| supervise(&plan?, &id, display, &patience, &mut *sink, |_, _| Ok(())));
-    let ending = ending.unwrap_or_else(Ending::of_failure);
+    let ending = ending.unwrap_or_else(|error| Ending::of_failure(error, capture.mask.clone()));
     ending.conclude(&mut *sink, &mut result_file, display, &patience)
 }
 
@@ -163,7 +165,8 @@ fn supervise(
     {
         pump.fail(error);
     }
-    Ok(Ending { report: pump.run(&inbox, started), supervisor: Some(to_supervisor) })
+    let (supervisor, mask) = (Some(to_supervisor), spec.capture.mask.clone());
+    Ok(Ending { report: pump.run(&inbox, started), supervisor, mask })
 }
 
 /// Starts the readers and the supervisor, and returns the ways back to the readers.
@@ -236,7 +239,20 @@ fn start_thread(
 }
 
 fn started(spec: &Spec, id: &RunId, display: &Display, command: &Command) -> Started {
-    let (argv, argv_base64) = argv_fields(&spec.argv);
+    let hide = |text: String| match &spec.capture.mask {
+        Some(mask) => mask.text(&text).into_owned(),
+        None => text,
+    };
+    let words: Vec<OsString> = match &spec.capture.mask {
+        Some(mask) => spec
+            .argv
+            .iter()
+            .map(|word| OsString::from_vec(mask.bytes(word.as_bytes()).into_owned()))
+            .collect(),
+        None => Vec::new(),
+    };
+    let (argv, argv_base64) =
+        argv_fields(if spec.capture.mask.is_some() { &words } else { &spec.argv });
     let directory = spec.directory.as_deref().unwrap_or(Path::new("."));
     Started {
         v: VERSION,
@@ -244,7 +260,7 @@ fn started(spec: &Spec, id: &RunId, display: &Display, command: &Command) -> Sta
         pid: command.pid,
         argv: display.show_argv.then_some(argv),
         argv_base64: argv_base64.filter(|_| display.show_argv),
-        cwd: directory.canonicalize().ok().map(|path| path.to_string_lossy().into_owned()),
+        cwd: directory.canonicalize().ok().map(|path| hide(path.to_string_lossy().into_owned())),
         time: command.clock.utc(Duration::ZERO),
         clock: command.clock,
     }

@@ -64,6 +64,7 @@ pub(crate) fn recorded(
         Err(error) => return Err((error, shown)),
     };
     let name = format!("--record {}", path.display());
+    let name = capture.mask.as_ref().map_or(name.clone(), |mask| mask.text(&name).into_owned());
     let out = Destination::new(outlet, name.clone(), patience);
     let recording: Box<dyn Sink> = if path.as_os_str().as_bytes().ends_with(b".cast") {
         Box::new(Cast::new(out, screen()))

@@ -2,10 +2,13 @@
 //!
 //! How the command ended is an [`Outcome`](crate::model::outcome::Outcome), never an error.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+
+use crate::model::mask::Mask;
 
 use crate::model::words::words;
 
@@ -222,6 +225,19 @@ impl Error {
             Self::Reported { code, .. } => *code,
             Self::Limit { .. } => ErrorCode::LimitNotSet,
             Self::Output { .. } => ErrorCode::OutputFailed,
+        }
+    }
+
+    /// The same failure, with what the mask hides hidden in its message.
+    #[must_use]
+    pub fn hidden(self, mask: Option<&Mask>) -> Self {
+        let Some(mask) = mask else { return self };
+        let message = self.to_string();
+        match mask.text(&message) {
+            Cow::Borrowed(_) => self,
+            Cow::Owned(message) => {
+                Self::Reported { code: self.code(), status: self.status(), message }
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::model::patterns::{Patterns, Undecided};
+pub use crate::model::secret_forms::LEAST_BYTES as LEAST_SECRET_BYTES;
 use crate::model::secret_forms::{LEAST_BYTES, forms};
 
 /// What is to be masked: secrets, and the forms in which programs write them.

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use crate::model::strip::Stripper;
 
 /// The shortest form that is looked for. Shorter ones would be found everywhere by chance.
-pub(crate) const LEAST_BYTES: usize = 4;
+pub const LEAST_BYTES: usize = 4;
 
 /// Longer secrets are looked for as they are, in base64 and in the two usual forms of JSON only, each of which is
 /// about as long again. With less, keys and tokens would lack forms; with more, one secret of binary data takes

@@ -5,8 +5,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::mask::Mask;
 use crate::model::rlimits::Rlimit;
 use crate::model::signal::Signal;
 
@@ -110,6 +112,10 @@ pub struct Capture {
     pub split: Split,
     /// When an unfinished line goes out; `None` is never.
     pub partial_after: Option<Duration>,
+    /// Whether terminal escape sequences are removed.
+    pub strip_ansi: bool,
+    /// What is hidden; `None` is nothing.
+    pub mask: Option<Arc<Mask>>,
 }
 
 impl Default for Capture {
@@ -121,6 +127,8 @@ impl Default for Capture {
             max_line_bytes: DEFAULT_LINE_BYTES,
             split: Split::Lf,
             partial_after: None,
+            strip_ansi: false,
+            mask: None,
         }
     }
 }
@@ -206,6 +214,15 @@ pub struct Display {
 }
 
 impl Display {
+    /// Hides what the mask hides in what is added to the output.
+    pub fn hide(&mut self, mask: Option<&Mask>) {
+        for (_, value) in &mut self.metadata {
+            if let Some(mask) = mask {
+                *value = mask.text(value).into_owned();
+            }
+        }
+    }
+
     /// Whether anybody is told what was started, when, and as what.
     #[must_use]
     pub fn needs_started(&self) -> bool {

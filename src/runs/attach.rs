@@ -81,7 +81,7 @@ pub fn attach(id: &RunId, from: From, display: &Display, capture: &Capture) -> u
             error.status()
         }
         Err(Broken::Failed(error)) => {
-            Ending::of_failure(error).conclude(player.sink(), &mut None, display, &patience)
+            Ending::of_failure(error, None).conclude(player.sink(), &mut None, display, &patience)
         }
     }
 }

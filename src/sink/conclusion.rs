@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::model::event::{ErrorFields, RunResult, Seconds};
+use crate::model::outcome::{LimitHit, StopReason};
 use crate::model::spec::Level;
 
 /// The last record of a log: what it tells beside the fields that all records have.
@@ -57,9 +58,9 @@ impl<'a> Conclusion<'a> {
             signal: result.signal.as_deref(),
             status: result.status,
             timed_out: result.timed_out,
-            stopped_by: result.stopped_by,
+            stopped_by: result.stopped_by.map(StopReason::as_str),
             received: result.received.as_deref(),
-            limit: result.limit,
+            limit: result.limit.map(LimitHit::as_str),
             duration: result.duration,
             undelivered_bytes: result.undelivered_bytes,
             leaked: result.leaked.then_some(true),
