@@ -10,7 +10,7 @@ use std::panic::PanicHookInfo;
 use std::sync::Arc;
 
 use runcast::cli::parse::{Parsed, parse};
-use runcast::cli::{replay, run};
+use runcast::cli::{backends, replay, run};
 use runcast::model::error::{Error, STATUS_FAILED};
 use runcast::sink::message;
 use runcast::sys::start;
@@ -40,6 +40,7 @@ fn dispatch(words: Vec<OsString>) -> u8 {
     match parse(words) {
         Parsed::Run(args) => run::run(*args),
         Parsed::Replay(args) => replay::run(&args),
+        Parsed::ListBackends(format) => show(&backends::list(format)),
         Parsed::Show(text) => show(&text),
         Parsed::Error(error) => fail(&error),
     }

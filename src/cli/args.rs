@@ -3,17 +3,19 @@
 //! The help, the completions and the tests of the manual are made from [`command`]. What the options mean
 //! together is decided by [`plan`](crate::cli::plan), not here; no file is opened here.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 
+use crate::backend::load::Input;
+use crate::backend::table::{BACKENDS, DEFAULT, SHELL};
 use crate::cli::values::{
-    Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
-    parse_line_size, parse_name, parse_nice, parse_on_lag, parse_partial_after, parse_path,
-    parse_stdin, parse_variable, text,
+    Names, Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
+    parse_input, parse_line_size, parse_name, parse_nice, parse_on_lag, parse_partial_after,
+    parse_path, parse_stdin, parse_variable, text,
 };
 use crate::model::rlimits::parse_rlimits;
 use crate::model::signal::{Signal, parse_signal_map};
@@ -45,12 +47,15 @@ pub struct Args {
     /// Where the result goes and what it holds.
     #[command(flatten)]
     pub result: ResultArgs,
+    /// How the command becomes a program, and the value that it is handed.
+    #[command(flatten)]
+    pub call: CallArgs,
 
     /// The command to run and its arguments
     #[arg(
         value_names = ["COMMAND", "ARG"],
         value_hint = ValueHint::CommandWithArguments,
-        required = true,
+        required_unless_present = "list_backends",
         num_args = 1..,
         trailing_var_arg = true,
         hide = true
@@ -110,10 +115,10 @@ pub struct LimitArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Processes")]
 pub struct ProcessArgs {
-    /// Take COMMAND as one string for sh -c
+    /// Take COMMAND as one string for sh -c: --backend shell
     ///
     /// More ARGs are its $1, $2 and so on.
-    #[arg(long)]
+    #[arg(long, overrides_with = "backend")]
     pub shell: bool,
 
     /// Forward TO, or none, in place of a received FROM; repeatable
@@ -306,6 +311,50 @@ pub struct ResultArgs {
         ("head", Keep::Head), ("tail", Keep::Tail), ("both", Keep::Both),
     ]))]
     pub keep: Keep,
+}
+
+/// How the command becomes a program, and the value that it is handed.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Structured input and result")]
+pub struct CallArgs {
+    /// What COMMAND is: a program, a string for sh -c, or a module to call
+    ///
+    /// To node and python it is a module's source, or @FILE. node calls its default export, python its
+    /// main, with the input; what that returns is the result's `result`.
+    #[arg(long, value_name = "BACKEND", default_value = DEFAULT, overrides_with = "shell",
+          value_parser = Names(BACKENDS.iter().map(|backend| backend.name).collect()))]
+    pub backend: OsString,
+
+    /// Hand in a JSON value: the value itself, @FILE or - (standard input)
+    ///
+    /// The command finds it in the file that RUNCAST_INPUT names.
+    #[arg(long, value_name = "JSON", value_hint = ValueHint::Other,
+          value_parser = bytes(parse_input))]
+    pub input: Option<Input>,
+
+    /// The program takes a value and returns one
+    ///
+    /// It may read the file that RUNCAST_INPUT names, and write one JSON value to the file that
+    /// RUNCAST_RESULT names.
+    #[arg(long)]
+    pub callable: bool,
+
+    /// The longest value that is taken back, or unlimited
+    #[arg(long, value_name = "SIZE", default_value = "8MiB",
+          value_parser = text(parse_size_or_unlimited))]
+    pub max_result: SizeLimit,
+
+    /// Show which backends there are, as text or with -f ndjson, and end
+    #[arg(long)]
+    pub list_backends: bool,
+}
+
+impl CallArgs {
+    /// The backend's name, by whichever option it was given.
+    #[must_use]
+    pub fn backend_name(&self, shell: bool) -> &OsStr {
+        if shell { OsStr::new(SHELL) } else { &self.backend }
+    }
 }
 
 const USAGE: &str = "\
@@ -561,6 +610,10 @@ mod tests {
             let name = option.get_long().expect("every option has a long name");
             let any_bytes = ["chdir", "env-file", "stdin", "result", "record", "env", "unset"];
             let is_free = any_bytes.contains(&name);
+            // Whether these make sense is for the backend to say, in a result.
+            if ["backend", "input"].contains(&name) {
+                continue;
+            }
             for value in [&b""[..], b"-1x", b"nan", b"x\xff", b"\n\x1b[2J"] {
                 let mut typed = OsString::from(format!("--{name}="));
                 typed.push(OsString::from_vec(value.to_vec()));

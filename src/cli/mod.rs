@@ -5,6 +5,7 @@
 //! engine's work and the sinks'.
 
 pub mod args;
+pub mod backends;
 pub mod parse;
 pub mod plan;
 pub mod replay;

@@ -9,12 +9,15 @@ use crate::cli::args::{self, Args};
 use crate::cli::replay::{self, ReplayArgs};
 use crate::cli::usage::fault;
 use crate::model::error::Error;
+use crate::model::spec::Format;
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Parsed {
     /// To run a command.
     Run(Box<Args>),
+    /// To list the backends in this format and end with 0.
+    ListBackends(Format),
     /// To play a recording.
     Replay(Box<ReplayArgs>),
     /// To show this text on standard output and end with 0: the help or the version.
@@ -54,6 +57,7 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
         Some((subcommand, words)) => (subcommand.command)()
             .try_get_matches_from(words)
             .and_then(|mut matches| (subcommand.read)(&mut matches)),
+        None if args.call.list_backends => Ok(Parsed::ListBackends(args.show.format)),
         None => Ok(Parsed::Run(Box::new(args))),
     });
     parsed.unwrap_or_else(|error| match error.kind() {

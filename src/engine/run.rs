@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::backend::launch::Launch;
 use crate::engine::channel::{self, Message, Notice, Shared, ToPump, ToReader, ToSupervisor};
 use crate::engine::ending::Ending;
 use crate::engine::processes::Processes;
@@ -89,7 +90,8 @@ fn supervise(
     interrupt::prepare().map_err(failed("signals"))?;
     let tree = Tree::prepare().map_err(failed("subreaper"))?;
 
-    let command = spawn::spawn(spec, stdin, &to_reset)?;
+    let launch = Launch::prepare(spec)?;
+    let command = spawn::spawn(launch.program(), spec, stdin, &to_reset)?;
     let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
     shared.pump.register();
     let started = display.needs_started().then(|| started(spec, display, &command, id));
@@ -102,7 +104,11 @@ fn supervise(
         .inspect_err(|_| if_threads_fail.abandon())?;
 
     let pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, display);
-    Ok(Ending { report: pump.run(&inbox, started), supervisor: Some(to_supervisor) })
+    let report = pump.run(&inbox, started);
+    let returned = launch.finish(&report.outcome);
+    let mut ending = Ending { report, value: None, supervisor: Some(to_supervisor) };
+    ending.take_value(returned, patience);
+    Ok(ending)
 }
 
 /// Starts the readers and the supervisor, and returns the ways back to the readers.

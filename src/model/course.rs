@@ -390,13 +390,20 @@ mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
 
     use super::*;
-    use crate::model::spec::{Capture, Keep, Split, Stdin, Streams};
+    use crate::model::spec::{Call, Capture, Keep, Split, Stdin, Streams};
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn spec(leftover: Leftover) -> Spec {
         Spec {
             argv: vec!["true".into()],
+            call: Call {
+                backend: "exec",
+                callable: false,
+                input: None,
+                module: None,
+                max_result_bytes: None,
+            },
             directory: None,
             environment: None,
             stdin: Stdin::Inherit,

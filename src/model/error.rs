@@ -88,6 +88,35 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// There is no backend of this name.
+    BackendUnknown {
+        /// The name.
+        name: OsString,
+        /// Those that there are, for the message.
+        known: String,
+    },
+    /// A value was to be handed to a backend that takes none.
+    BackendNotCallable {
+        /// The backend's name.
+        backend: &'static str,
+    },
+    /// What `--input` gave is not one JSON value.
+    InputInvalid {
+        /// What stood for it on the command line: nothing, a file or `-`.
+        given: OsString,
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// What the command left as its result is not one JSON value.
+    ResultInvalid {
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// The command returned a larger value than it may.
+    ResultTooLarge {
+        /// The most that it may be.
+        max_bytes: u64,
+    },
     /// A resource limit cannot be set.
     Limit {
         /// Its name, as on the command line.
@@ -117,6 +146,11 @@ impl Error {
             Self::Spawn { .. } | Self::Internal(_) => "spawn_failed",
             Self::Chdir { .. } => "chdir_failed",
             Self::File { .. } | Self::Recording { .. } => "file_failed",
+            Self::BackendUnknown { .. } => "backend_unknown",
+            Self::BackendNotCallable { .. } => "backend_not_callable",
+            Self::InputInvalid { .. } => "input_invalid",
+            Self::ResultInvalid { .. } => "result_invalid",
+            Self::ResultTooLarge { .. } => "result_too_large",
             Self::Limit { .. } => "limit_not_set",
             Self::Output { .. } => "output_failed",
         }
@@ -150,6 +184,25 @@ impl fmt::Display for Error {
             }
             Self::Recording { path, line, why } => {
                 write!(f, "{}: line {line}: {}", Shown(path.as_os_str()), OneLine(why))
+            }
+            Self::BackendUnknown { name, known } => {
+                write!(f, "--backend {}: there is no such backend, only {known}", Shown(name))
+            }
+            Self::BackendNotCallable { backend } => write!(
+                f,
+                "--input: the backend {backend} takes no value; --callable says that a program does"
+            ),
+            Self::InputInvalid { given, why } if given.is_empty() => {
+                write!(f, "--input: not one JSON value: {}", OneLine(why))
+            }
+            Self::InputInvalid { given, why } => {
+                write!(f, "--input {}: not one JSON value: {}", Shown(given), OneLine(why))
+            }
+            Self::ResultInvalid { why } => {
+                write!(f, "RUNCAST_RESULT: not one JSON value: {}", OneLine(why))
+            }
+            Self::ResultTooLarge { max_bytes } => {
+                write!(f, "RUNCAST_RESULT: larger than --max-result {max_bytes} bytes")
             }
             Self::Limit { name, source } => write!(f, "--rlimit {name}: {}", Reason(source)),
             Self::Output { what, source } => {

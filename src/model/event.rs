@@ -11,6 +11,7 @@ use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::model::error::Error;
 use crate::model::kept::Kept;
@@ -356,6 +357,9 @@ pub struct RunResult<'a> {
     /// Chunks that were dropped since the consumer took too little.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_chunks: Option<u64>,
+    /// The value that the command returned, as it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<&'a RawValue>,
     /// runcast's own failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorFields>,
@@ -401,7 +405,7 @@ pub struct StreamTotals {
 impl<'a> RunResult<'a> {
     /// Puts the result together from how the run ended, what was seen of its streams (standard output
     /// first), and what became of its output on the way to the consumer. What of the output was not shown,
-    /// and why, only its sink knows: that is left out.
+    /// and why, only its sink knows: that is left out, as is the value that the command returned.
     #[must_use]
     pub fn new(outcome: &'a Outcome, streams: &'a [StreamTotals; 2], delivery: &Delivery) -> Self {
         let [stdout, stderr] = streams;
@@ -441,6 +445,7 @@ impl<'a> RunResult<'a> {
             record_error: None,
             dropped_bytes: None,
             dropped_chunks: None,
+            result: None,
             error: match delivery {
                 Delivery::Failed(error) => Some(error.into()),
                 _ => None,

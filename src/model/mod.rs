@@ -5,6 +5,7 @@ pub mod error;
 pub mod escalation;
 pub mod escape;
 pub mod event;
+pub mod json;
 pub mod kept;
 pub mod lines;
 pub mod outcome;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use crate::model::error::CODES;
 use crate::model::event::{
@@ -253,8 +254,15 @@ struct ResultLine<'a> {
     record_error: Option<String>,
     dropped_bytes: Option<u64>,
     dropped_chunks: Option<u64>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<ErrorLine<'a>>,
+}
+
+/// A value that is there: null is one too.
+fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
 }
 
 impl<'a> ResultLine<'a> {
@@ -301,6 +309,7 @@ impl<'a> ResultLine<'a> {
             record_error: self.record_error,
             dropped_bytes: self.dropped_bytes,
             dropped_chunks: self.dropped_chunks,
+            result: self.result,
             error: self.error.map(|error| ErrorFields {
                 code: CODES.into_iter().find(|code| *code == error.code).unwrap_or("unknown"),
                 message: error.message,
