@@ -354,6 +354,26 @@ mod tests {
     }
 
     #[test]
+    fn a_returned_value_comes_back_as_it_was_written_and_null_is_one() {
+        let line = |value: &str| {
+            format!(
+                r#"{{"op":"result","exit_code":0,"signal":null,"status":0,"timed_out":false,"stopped_by":null,"stdout":"","stderr":"","stdout_truncated":false,"stderr_truncated":false,"stdout_bytes":0,"stderr_bytes":0,"stdout_lines":0,"stderr_lines":0,"leaked":false,"limit":null,"duration":0.1,"usage":{{"user":0.0,"system":0.0,"max_rss":1}}{value}}}"#
+            )
+        };
+        for (written, value) in [
+            ("", None),
+            (",\"result\":null", Some("null")),
+            (",\"result\":{\"b\":1e400,\"a\":-0}", Some("{\"b\":1e400,\"a\":-0}")),
+        ] {
+            let line = line(written);
+            let Ok(Recorded::Event(Event::Result(result))) = parse(line.as_bytes()) else {
+                panic!("{line}")
+            };
+            assert_eq!(result.result.map(RawValue::get), value);
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_passed_over_and_what_is_no_event_is_an_error() {
         assert!(matches!(parse(br#"{"op":"later","x":[1]}"#), Ok(Recorded::Unknown)));
         let with_more = br#"{"op":"stop","t":1.5,"reason":"later","signal":"SIGTERM","more":{}}"#;

@@ -160,6 +160,19 @@ fn text_shows_a_value_only_in_the_result() {
 }
 
 #[test]
+fn snapshots_and_recordings_have_the_value_too() {
+    let folder = scratch();
+    let path = folder.path().join("recording");
+    let script = ["sh", "-c", "echo out; printf '{\\n\"b\":1e400}' > \"$RUNCAST_RESULT\""];
+    let ran = runcast("-f snapshot --callable --record").arg(&path).command(script).run().exited(0);
+    let played = runcast("replay -f snapshot --speed max").arg(&path).run().exited(0);
+    let recorded = fs::read_to_string(&path).expect("it was written");
+    for lines in [ran.out(), played.out(), recorded] {
+        assert!(lines.ends_with(",\"result\":{\"b\":1e400}}\n"), "{lines}");
+    }
+}
+
+#[test]
 fn what_outlives_the_command_does_not_hold_its_value_up() {
     let script = "sleep 60 & echo 5 > \"$RUNCAST_RESULT\"";
     let ran = callable("", script).run().exited(0);
