@@ -56,6 +56,9 @@ function addressOf(file) {
 // Node's own exit code for a module that waits for what never comes.
 const STATUS_NEVER_SETTLED = 13;
 
+// The module may put others in their place.
+const { parse, stringify } = JSON;
+
 // What is wrong with the module by its contract, and no error of its own code.
 class Fault extends TypeError {}
 
@@ -102,7 +105,7 @@ function objection(value, way) {
 function asJson(value) {
   // The objects on the way to what is being looked at, and by which name each is in the one before.
   const way = [];
-  return JSON.stringify(value, function look(key, part) {
+  return stringify(value, function look(key, part) {
     while (way.length > 0 && way.at(-1).object !== this) {
       way.pop();
     }
@@ -126,7 +129,7 @@ function start() {
   const { RUNCAST_INPUT: inputFile, RUNCAST_RESULT: resultFile } = process.env;
   const url = addressOf(process.argv[2]);
   process.argv.splice(1, 2, fileURLToPath(url));
-  const input = inputFile === undefined ? undefined : JSON.parse(readFileSync(inputFile, 'utf8'));
+  const input = inputFile === undefined ? undefined : parse(readFileSync(inputFile, 'utf8'));
   let isOver = false;
   process.on('beforeExit', () => {
     if (!isOver) {

@@ -35,7 +35,11 @@ def show_exception(kind, error, trace):
         outside.append(os.path.dirname(sys.modules["asyncio"].__file__))
     while trace and trace.tb_frame.f_code.co_filename.startswith(tuple(outside)):
         trace = trace.tb_next
-    traceback.print_exception(kind, error, trace)
+    if issubclass(kind, KeyboardInterrupt):
+        # Python then ends by the signal, unless anything was evaluated in between, as traceback may.
+        sys.__excepthook__(kind, error.with_traceback(trace), trace)
+    else:
+        traceback.print_exception(kind, error, trace)
 
 
 def every_digit(convert, *arguments, **options):
