@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_runcast_global_optspecs
-    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet snapshot-every= stderr-level= meta= merge split= max-line= partial-after= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= h/help V/version
+    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet snapshot-every= stderr-level= meta= merge split= max-line= partial-after= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= backend= input= callable max-result= list-backends h/help V/version
 end
 
 function __fish_runcast_needs_command
@@ -70,12 +70,20 @@ complete -c runcast -n "__fish_runcast_needs_command" -l max-output -d 'How much
 complete -c runcast -n "__fish_runcast_needs_command" -l keep -d 'Which part it keeps past that; both is half and half' -r -f -a "head\t''
 tail\t''
 both\t''"
-complete -c runcast -n "__fish_runcast_needs_command" -l shell -d 'Take COMMAND as one string for sh -c'
+complete -c runcast -n "__fish_runcast_needs_command" -l backend -d 'What COMMAND is: a program, a string for sh -c, or a module to call' -r -f -a "exec\t''
+shell\t''
+node\t''
+python\t''"
+complete -c runcast -n "__fish_runcast_needs_command" -l input -d 'Hand in a JSON value: the value itself, @FILE or - (standard input)' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l max-result -d 'The longest value that is taken back, or unlimited' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l shell -d 'Take COMMAND as one string for sh -c: --backend shell'
 complete -c runcast -n "__fish_runcast_needs_command" -l no-new-privs -d 'Let no program that the command executes gain privileges'
 complete -c runcast -n "__fish_runcast_needs_command" -l clear-env -d 'Start from PATH, HOME, LANG, USER, TERM and LC_ALL alone'
 complete -c runcast -n "__fish_runcast_needs_command" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_needs_command" -l merge -d 'Give both streams one pipe, as 2>&1: their order is then exact'
 complete -c runcast -n "__fish_runcast_needs_command" -l no-argv -d 'Leave the command line out of the events'
+complete -c runcast -n "__fish_runcast_needs_command" -l callable -d 'The program takes a value and returns one'
+complete -c runcast -n "__fish_runcast_needs_command" -l list-backends -d 'Show which backends there are, as text or with -f ndjson, and end'
 complete -c runcast -n "__fish_runcast_needs_command" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_needs_command" -s V -l version -d 'Show the version'
 complete -c runcast -n "__fish_runcast_needs_command" -a "replay" -d 'Play a recording in its own time, and end with the status that it has recorded'

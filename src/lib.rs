@@ -9,6 +9,7 @@
 //! | [`model`] | plain data and pure functions: lines, the kept part, the course of a run, events, units |
 //! | [`sys`] | the operating system, and the only unsafe code: making, signalling and reaping processes |
 //! | [`sink`] | formats and destinations: text, NDJSON, the result file |
+//! | [`backend`] | how COMMAND becomes a program; structured input and result |
 //! | [`engine`] | one run: processes, readers, channel, supervisor, pump |
 //! | [`runs`] | detached runs: their folders, their keepers, and those who look at them |
 //! | [`cli`] | what was typed, what it means, and what is done about it |
@@ -44,6 +45,7 @@
 //! a process or a clock: [`model::course`]. The supervisor tells the pump how it ended, the pump writes the
 //! result, and `main.rs` exits with its status.
 
+pub mod backend;
 pub mod cli;
 pub mod engine;
 pub mod model;

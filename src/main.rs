@@ -10,7 +10,8 @@ use std::panic::PanicHookInfo;
 use std::sync::Arc;
 
 use runcast::cli::parse::{Parsed, parse};
-use runcast::cli::{replay, run};
+use runcast::cli::runs::Said;
+use runcast::cli::{backends, detach, replay, run, runs};
 use runcast::model::error::{Error, STATUS_FAILED};
 use runcast::sink::message;
 use runcast::sys::start;
@@ -39,7 +40,15 @@ fn dispatch(words: Vec<OsString>) -> u8 {
     }
     match parse(words) {
         Parsed::Run(args) => run::run(*args),
+        Parsed::Detach(args, identity) => say(&detach::run(*args, &identity)),
+        Parsed::Attach(args) => runs::attach(&args),
+        Parsed::Wait(args) => say(&runs::wait(&args)),
+        Parsed::Send(args) => say(&runs::send(&args)),
+        Parsed::Signal(args) => say(&runs::signal(&args)),
+        Parsed::Runs(args) => say(&runs::runs(&args, |error| tell(&error))),
+        Parsed::Forget(args) => say(&runs::forget(&args, |error| tell(&error))),
         Parsed::Replay(args) => replay::run(&args),
+        Parsed::ListBackends(format) => show(&backends::list(format)),
         Parsed::Show(text) => show(&text),
         Parsed::Error(error) => fail(&error),
     }
@@ -56,7 +65,19 @@ fn show(text: &str) -> u8 {
     }
 }
 
-fn fail(error: &Error) -> u8 {
+/// Prints what there is to say, and returns the status that goes with it.
+fn say((text, status): &Said) -> u8 {
+    match show(text) {
+        0 => *status,
+        failed => failed,
+    }
+}
+
+fn tell(error: &Error) {
     message::say_error(error, &Arc::default());
+}
+
+fn fail(error: &Error) -> u8 {
+    tell(error);
     error.status()
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
 const LAYERS: [&str; 9] =
-    ["model", "sys", "sink", "engine", "backend", "runs", "remote", "cli", "main"];
+    ["model", "sys", "sink", "backend", "engine", "runs", "remote", "cli", "main"];
 
 fn place(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|known| *known == layer)

@@ -2,6 +2,7 @@
 
 mod harness;
 
+mod backends;
 mod consumer;
 mod descriptors;
 mod docs;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 
+use crate::cli::backends::CallArgs;
 use crate::cli::values::{
     Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
     parse_line_size, parse_name, parse_nice, parse_on_lag, parse_partial_after, parse_path,
@@ -50,12 +51,15 @@ pub struct Args {
     /// Whether it outlives whoever started it.
     #[command(flatten)]
     pub detached: DetachedArgs,
+    /// How the command becomes a program, and the value that it is handed.
+    #[command(flatten)]
+    pub call: CallArgs,
 
     /// The command to run and its arguments
     #[arg(
         value_names = ["COMMAND", "ARG"],
         value_hint = ValueHint::CommandWithArguments,
-        required = true,
+        required_unless_present = "list_backends",
         num_args = 1..,
         trailing_var_arg = true,
         hide = true
@@ -115,10 +119,10 @@ pub struct LimitArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Processes")]
 pub struct ProcessArgs {
-    /// Take COMMAND as one string for sh -c
+    /// Take COMMAND as one string for sh -c: --backend shell
     ///
     /// More ARGs are its $1, $2 and so on.
-    #[arg(long)]
+    #[arg(long, overrides_with = "backend")]
     pub shell: bool,
 
     /// Forward TO, or none, in place of a received FROM; repeatable
@@ -611,6 +615,10 @@ mod tests {
             let name = option.get_long().expect("every option has a long name");
             let any_bytes = ["chdir", "env-file", "stdin", "result", "record", "env", "unset"];
             let is_free = any_bytes.contains(&name);
+            // Whether these make sense is for the backend to say, in a result.
+            if ["backend", "input"].contains(&name) {
+                continue;
+            }
             for value in [&b""[..], b"-1x", b"nan", b"x\xff", b"\n\x1b[2J"] {
                 let mut typed = OsString::from(format!("--{name}="));
                 typed.push(OsString::from_vec(value.to_vec()));

@@ -5,9 +5,12 @@
 //! engine's work and the sinks'.
 
 pub mod args;
+pub mod backends;
+pub mod detach;
 pub mod parse;
 pub mod plan;
 pub mod replay;
 pub mod run;
+pub mod runs;
 mod usage;
 pub mod values;

@@ -3,20 +3,39 @@
 use std::ffi::{OsStr, OsString};
 
 use clap::error::ErrorKind;
-use clap::{Command, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::args::{self, Args};
+use crate::cli::detach;
 use crate::cli::replay::{self, ReplayArgs};
+use crate::cli::runs::{self, AttachArgs, ForgetArgs, RunsArgs, SendArgs, SignalArgs, WaitArgs};
 use crate::cli::usage::fault;
 use crate::model::error::Error;
+use crate::model::spec::Format;
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Parsed {
     /// To run a command.
     Run(Box<Args>),
+    /// To start one and leave it running. The bytes are what the same request has the same of.
+    Detach(Box<Args>, Vec<u8>),
+    /// To list the backends in this format and end with 0.
+    ListBackends(Format),
     /// To play a recording.
     Replay(Box<ReplayArgs>),
+    /// To show a detached run.
+    Attach(Box<AttachArgs>),
+    /// To wait for one.
+    Wait(WaitArgs),
+    /// To send it standard input.
+    Send(SendArgs),
+    /// To signal it.
+    Signal(SignalArgs),
+    /// To list all.
+    Runs(RunsArgs),
+    /// To delete some.
+    Forget(ForgetArgs),
     /// To show this text on standard output and end with 0: the help or the version.
     Show(String),
     /// Nothing that makes sense.
@@ -27,17 +46,55 @@ pub enum Parsed {
 struct Subcommand {
     name: &'static str,
     command: fn() -> Command,
-    read: fn(&mut clap::ArgMatches) -> Result<Parsed, clap::Error>,
+    read: fn(&mut ArgMatches) -> Result<Parsed, clap::Error>,
+}
+
+/// Reads what was typed behind a subcommand.
+fn read<A: FromArgMatches>(
+    matches: &mut ArgMatches,
+    parsed: impl FnOnce(A) -> Parsed,
+) -> Result<Parsed, clap::Error> {
+    A::from_arg_matches_mut(matches).map(parsed)
 }
 
 /// All subcommands.
-const SUBCOMMANDS: [Subcommand; 1] = [Subcommand {
-    name: "replay",
-    command: replay::command,
-    read: |matches| {
-        ReplayArgs::from_arg_matches_mut(matches).map(|args| Parsed::Replay(Box::new(args)))
+const SUBCOMMANDS: [Subcommand; 7] = [
+    Subcommand {
+        name: "attach",
+        command: runs::attach_command,
+        read: |matches| read(matches, |args| Parsed::Attach(Box::new(args))),
     },
-}];
+    Subcommand {
+        name: "wait",
+        command: runs::wait_command,
+        read: |matches| read(matches, Parsed::Wait),
+    },
+    Subcommand {
+        name: "send",
+        command: runs::send_command,
+        read: |matches| read(matches, Parsed::Send),
+    },
+    Subcommand {
+        name: "signal",
+        command: runs::signal_command,
+        read: |matches| read(matches, Parsed::Signal),
+    },
+    Subcommand {
+        name: "runs",
+        command: runs::runs_command,
+        read: |matches| read(matches, Parsed::Runs),
+    },
+    Subcommand {
+        name: "forget",
+        command: runs::forget_command,
+        read: |matches| read(matches, Parsed::Forget),
+    },
+    Subcommand {
+        name: "replay",
+        command: replay::command,
+        read: |matches| read(matches, |args| Parsed::Replay(Box::new(args))),
+    },
+];
 
 /// The definitions of all subcommands.
 pub fn subcommands() -> impl Iterator<Item = Command> {
@@ -47,19 +104,34 @@ pub fn subcommands() -> impl Iterator<Item = Command> {
 /// What `argv` asks for; its first word is the name that runcast was called by.
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
     let argv: Vec<OsString> = argv.into_iter().collect();
-    let parsed = args::command()
-        .try_get_matches_from(&argv)
-        .and_then(|mut matches| Args::from_arg_matches_mut(&mut matches));
-    let parsed = parsed.and_then(|args| match subcommand(&argv, &args.command) {
-        Some((subcommand, words)) => (subcommand.command)()
-            .try_get_matches_from(words)
-            .and_then(|mut matches| (subcommand.read)(&mut matches)),
-        None => Ok(Parsed::Run(Box::new(args))),
+    let parsed = args::command().try_get_matches_from(&argv).and_then(|mut matches| {
+        let request = matches.clone();
+        let args = Args::from_arg_matches_mut(&mut matches)?;
+        match subcommand(&argv, &args.command) {
+            Some((subcommand, words)) => (subcommand.command)()
+                .try_get_matches_from(words)
+                .and_then(|mut matches| (subcommand.read)(&mut matches)),
+            None => Ok(run(args, &request)),
+        }
     });
     parsed.unwrap_or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Show(error.to_string()),
         _ => Parsed::Error(Error::Usage(fault(&error))),
     })
+}
+
+/// What arguments that name no subcommand ask for.
+fn run(args: Args, request: &ArgMatches) -> Parsed {
+    if args.call.list_backends {
+        return Parsed::ListBackends(args.show.format);
+    }
+    if let Err(error) = detach::fault(request) {
+        return Parsed::Error(error);
+    }
+    if args.detached.detach {
+        return Parsed::Detach(Box::new(args), detach::identity(request));
+    }
+    Parsed::Run(Box::new(args))
 }
 
 /// The subcommand that the first word of a command names, if it stands behind no `--`, and the words that are

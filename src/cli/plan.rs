@@ -1,7 +1,7 @@
 //! What the command line means: from what was typed to the run and how it is shown.
 //!
-//! Reads what that takes, the environment and the files of `--env-file`, and nothing else; whether the
-//! run can be done as planned is for the engine to find out.
+//! Reads what that takes, the environment and the files of `--env-file`, `--input` and `@FILE`, and nothing
+//! else; whether the run can be done as planned is for the engine to find out.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::load::{Asked, Input, load};
 use crate::cli::args::{Args, OutputArgs, ShowArgs, SurroundingArgs};
 use crate::cli::values::Variable;
 use crate::model::error::{Error, reason};
 use crate::model::filter::secrets_of_file;
 use crate::model::mask::{LEAST_SECRET_BYTES, Mask};
-use crate::model::spec::{Capture, Display, Format, Limits, OnDisconnect, OnLag, Spec, Streams};
+use crate::model::spec::{Capture, Display, Format, Limits, Spec, Stdin, Streams};
 use crate::model::units::parse_env_file;
 
 /// Variables of the command, in order, each name once as far as runcast sets it.
@@ -53,17 +54,10 @@ pub fn display_recorded(args: &ShowArgs) -> Display {
     Display {
         format: args.format,
         quiet: args.quiet,
-        show_argv: true,
         metadata: last_of_each_name(&args.meta),
-        // Its lines were cut when it was recorded.
-        shows_unfinished: true,
         snapshot_every: args.snapshot_every,
-        heartbeat: None,
         stderr_level: args.stderr_level,
-        on_lag: OnLag::Block,
-        on_disconnect: OnDisconnect::Stop,
-        result: None,
-        record: None,
+        ..Display::default()
     }
 }
 
@@ -71,14 +65,28 @@ pub fn display_recorded(args: &ShowArgs) -> Display {
 ///
 /// # Errors
 ///
-/// [`Error::File`] when a file of `--env-file` cannot be read or has a line that is no `NAME=VALUE`.
+/// [`Error::File`] when a file cannot be read, or one of `--env-file` has a line that is no `NAME=VALUE`; and
+/// what a backend has against what it is asked for.
 pub fn plan(args: Args) -> Result<Spec, Error> {
-    let Args { limits, processes, surroundings, output, result, command, .. } = args;
+    let Args { limits, processes, surroundings, output, result, call: asked, command, .. } = args;
+    let environment = environment(&surroundings)?;
+    let call = load(&Asked {
+        backend: asked.backend_name(processes.shell),
+        callable: asked.callable,
+        input: asked.input.as_ref(),
+        max_result_bytes: asked.max_result,
+        command: command.first().map_or(OsStr::new(""), OsString::as_os_str),
+    })?;
     Ok(Spec {
-        argv: if processes.shell { shell_argv(command) } else { command },
-        environment: environment(&surroundings)?,
+        argv: command,
+        call,
+        environment,
         directory: surroundings.chdir,
-        stdin: surroundings.stdin,
+        stdin: match surroundings.stdin {
+            // The value came from there, and all of it is read.
+            Stdin::Inherit if asked.input == Some(Input::Stdin) => Stdin::Null,
+            stdin => stdin,
+        },
         streams: if output.merge { Streams::Merged } else { Streams::Separate },
         umask: processes.umask,
         nice: processes.nice,
@@ -105,13 +113,6 @@ pub fn plan(args: Args) -> Result<Spec, Error> {
         leftover: processes.leftover,
         signal_map: processes.map_signal,
     })
-}
-
-/// `sh -c STRING sh ARG...`: the second `sh` is `$0`, what the shell calls itself in its messages.
-fn shell_argv(command: Vec<OsString>) -> Vec<OsString> {
-    let mut words = command.into_iter();
-    let string = words.next().unwrap_or_default();
-    ["sh".into(), "-c".into(), string, "sh".into()].into_iter().chain(words).collect()
 }
 
 /// What is to be hidden.
@@ -295,11 +296,32 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_gets_the_string_and_the_other_words_as_its_arguments() {
-        let (spec, _) = planned(&["--shell", "--", "echo $1 $2", "a b", "-c"]);
-        assert_eq!(spec.argv, ["sh", "-c", "echo $1 $2", "sh", "a b", "-c"]);
-        let (spec, _) = planned(&["--shell", ""]);
-        assert_eq!(spec.argv, ["sh", "-c", "", "sh"]);
+    fn shell_is_short_for_the_backend_and_the_last_of_both_counts() {
+        for (line, backend) in [
+            (&["x"][..], "exec"),
+            (&["--shell", "x"], "shell"),
+            (&["--backend=shell", "x"], "shell"),
+            (&["--shell", "--backend", "exec", "x"], "exec"),
+            (&["--backend=exec", "--shell", "x"], "shell"),
+        ] {
+            let (spec, _) = planned(line);
+            assert_eq!((spec.call.backend, spec.argv.len()), (backend, 1), "{line:?}");
+            assert!(!spec.call.callable && spec.call.module.is_none());
+        }
+    }
+
+    #[test]
+    fn a_value_is_read_before_anything_starts_and_kept_as_it_was_written() {
+        let (spec, _) = planned(&["--callable", "--input", "{ \"b\": 1e400 }", "x"]);
+        assert_eq!(spec.call.input.expect("it was given").get(), "{\"b\":1e400}");
+        assert_eq!(spec.call.max_result_bytes, Some(8 << 20));
+        let refused =
+            |line: &[&str]| plan(typed(line)).expect_err("it makes no sense").code().as_str();
+        assert_eq!(refused(&["--input", "1", "x"]), "backend_not_callable");
+        assert_eq!(refused(&["--callable", "--input", "", "x"]), "input_invalid");
+        assert_eq!(refused(&["--callable", "--input=@/no/such/file", "x"]), "file_failed");
+        assert_eq!(refused(&["--backend=node", "@/no/such/file"]), "file_failed");
+        assert_eq!(refused(&["--backend", "", "x"]), "backend_unknown");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From the text of one value to what it means, and the types of values that only the command line has.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, Ty
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
+use crate::backend::load::Input;
 use crate::model::rlimits::Rlimit;
 use crate::model::signal::Signal;
 use crate::model::spec::{DEFAULT_LAG_BYTES, MIN_LINE_BYTES, OnLag, ResultDestination, Stdin};
@@ -85,6 +87,27 @@ impl<T: Copy + Send + Sync + 'static> TypedValueParser for Words<T> {
     }
 }
 
+/// Takes any word, and proposes a few.
+#[derive(Clone)]
+pub(super) struct Names(pub(super) Vec<&'static str>);
+
+impl TypedValueParser for Names {
+    type Value = OsString;
+
+    fn parse_ref(
+        &self,
+        _: &Command,
+        _: Option<&Arg>,
+        typed: &OsStr,
+    ) -> Result<OsString, clap::Error> {
+        Ok(typed.to_owned())
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(|word| PossibleValue::new(*word))))
+    }
+}
+
 pub(super) fn parse_nice(typed: &str) -> Result<i32, String> {
     typed.parse().map_err(|_| "not a whole number".to_owned())
 }
@@ -142,6 +165,15 @@ pub(super) fn parse_stdin(typed: &OsStr) -> Result<Stdin, String> {
         b"null" => Ok(Stdin::Null),
         b"open" => Ok(Stdin::Open),
         _ => Ok(Stdin::File(typed.into())),
+    }
+}
+
+pub(super) fn parse_input(typed: &OsStr) -> Result<Input, String> {
+    match typed.as_bytes() {
+        b"@" => Err("the path is empty".to_owned()),
+        b"-" => Ok(Input::Stdin),
+        [b'@', path @ ..] => Ok(Input::File(OsStr::from_bytes(path).into())),
+        _ => Ok(Input::Text(typed.to_owned())),
     }
 }
 

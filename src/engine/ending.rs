@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use crate::engine::channel::{Notice, ToSupervisor};
 use crate::engine::pump::{Report, delivery_of};
 use crate::model::error::Error;
@@ -17,6 +19,8 @@ use crate::sink::{Sink, message};
 /// A run that is over, and what is left to be said of it.
 pub(crate) struct Ending {
     pub(super) report: Report,
+    /// What the command returned.
+    pub(super) value: Option<Box<RawValue>>,
     /// It stays until all is said: it still takes signals, and ends the wait for a reader that does not read.
     pub(super) supervisor: Option<ToSupervisor>,
     /// What is hidden in whatever is said of it.
@@ -32,7 +36,19 @@ impl Ending {
             delivery: Delivery::Failed(error),
             taken_bytes: 0,
         };
-        Self { report, supervisor: None, mask }
+        Self { report, value: None, supervisor: None, mask }
+    }
+
+    /// Takes in what the command returned, or why that is not a value.
+    pub(super) fn take_value(
+        &mut self,
+        returned: Result<Option<Box<RawValue>>, Error>,
+        patience: &Arc<Patience>,
+    ) {
+        match returned {
+            Ok(value) => self.value = value,
+            Err(error) => self.fail(error, patience),
+        }
     }
 
     /// Writes the result wherever it goes, says what failed, and returns the exit status.
@@ -116,6 +132,7 @@ impl Ending {
             record_error: account.record_error.map(|error| self.hide(&error)),
             dropped_bytes: account.dropped.map(|dropped| dropped.bytes),
             dropped_chunks: account.dropped.map(|dropped| dropped.chunks),
+            result: self.value.as_deref(),
             ..RunResult::new(outcome, streams, delivery)
         }))
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::backend::launch::Launch;
 use crate::engine::channel::{self, Message, Notice, Shared, ToPump, ToReader, ToSupervisor};
 use crate::engine::ending::Ending;
 use crate::engine::processes::Processes;
@@ -21,7 +22,7 @@ use crate::model::error::Error;
 use crate::model::event::{Started, Stream, VERSION, argv_fields};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
-use crate::model::spec::{Capture, Display, ResultDestination, Spec};
+use crate::model::spec::{Capture, Display, Format, ResultDestination, Spec};
 use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
 use crate::sink::{Sink, message};
@@ -58,6 +59,19 @@ pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
         opened.and_then(|()| supervise(&plan?, &id, display, &patience, &mut *sink, |_, _| Ok(())));
     let ending = ending.unwrap_or_else(|error| Ending::of_failure(error, capture.mask.clone()));
     ending.conclude(&mut *sink, &mut result_file, display, &patience)
+}
+
+/// Shows a failure in this format and on standard error, and returns its exit status.
+#[must_use]
+pub fn show_failure(error: Error, format: Format) -> u8 {
+    let patience = Arc::new(Patience::default());
+    let display = Display { format, ..Display::default() };
+    match show::make_sink(&display, &Capture::default(), None, &patience) {
+        Ok(mut sink) => {
+            Ending::of_failure(error, None).conclude(&mut *sink, &mut None, &display, &patience)
+        }
+        Err(_) => fail(&error),
+    }
 }
 
 /// Runs a command that others look at, to the end, with its events in `sink`, which is no matter of anybody's
@@ -145,7 +159,8 @@ fn supervise(
     interrupt::prepare().map_err(failed("signals"))?;
     let tree = Tree::prepare().map_err(failed("subreaper"))?;
 
-    let command = spawn::spawn(spec, stdin, &to_reset)?;
+    let launch = Launch::prepare(spec)?;
+    let command = spawn::spawn(launch.program(), spec, stdin, &to_reset)?;
     let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
     shared.pump.register();
     let started = display.needs_started().then(|| started(spec, id, display, &command));
@@ -166,7 +181,11 @@ fn supervise(
         pump.fail(error);
     }
     let (supervisor, mask) = (Some(to_supervisor), spec.capture.mask.clone());
-    Ok(Ending { report: pump.run(&inbox, started), supervisor, mask })
+    let report = pump.run(&inbox, started);
+    let returned = launch.finish(&report.outcome);
+    let mut ending = Ending { report, value: None, supervisor, mask };
+    ending.take_value(returned, patience);
+    Ok(ending)
 }
 
 /// Starts the readers and the supervisor, and returns the ways back to the readers.

@@ -13,7 +13,7 @@ use nix::fcntl::OFlag;
 
 use crate::model::error::{Error, reason};
 use crate::model::signal::Signal;
-use crate::model::spec::{Spec, Stdin, Streams};
+use crate::model::spec::{Program, Spec, Stdin, Streams};
 use crate::model::wall_clock::WallClock;
 use crate::sys::child_setup::{Prepared, StandardStreams};
 use crate::sys::descriptors;
@@ -32,11 +32,12 @@ pub(super) struct Command {
 
 /// Starts the command on the calling thread, which has to live as long as the run.
 pub(super) fn spawn(
+    program: &Program,
     spec: &Spec,
     stdin: Option<File>,
     to_reset: &[Signal],
 ) -> Result<Command, Error> {
-    let mut prepared = Prepared::new(spec)?;
+    let mut prepared = Prepared::new(program, spec)?;
     let (read, write) = pipe()?;
     let mut pipes = vec![Arc::new(read)];
     let stderr = match spec.streams {

@@ -390,13 +390,20 @@ mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
 
     use super::*;
-    use crate::model::spec::{Capture, Keep, Split, Stdin, Streams};
+    use crate::model::spec::{Call, Capture, Stdin, Streams};
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn spec(leftover: Leftover) -> Spec {
         Spec {
             argv: vec!["true".into()],
+            call: Call {
+                backend: "exec",
+                callable: false,
+                input: None,
+                module: None,
+                max_result_bytes: None,
+            },
             directory: None,
             environment: None,
             stdin: Stdin::Inherit,
@@ -413,13 +420,7 @@ mod tests {
                 max_memory_bytes: None,
                 output_limit_bytes: None,
             },
-            capture: Capture {
-                max_output_bytes: 0,
-                keep: Keep::Head,
-                max_line_bytes: 1024,
-                split: Split::Lf,
-                partial_after: None,
-            },
+            capture: Capture::default(),
             drain: Duration::from_millis(250),
             leftover,
             signal_map: Vec::new(),

@@ -118,6 +118,35 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// There is no backend of this name.
+    BackendUnknown {
+        /// The name.
+        name: OsString,
+        /// Those that there are, for the message.
+        known: String,
+    },
+    /// A value was to be handed to a backend that takes none.
+    BackendNotCallable {
+        /// The backend's name.
+        backend: &'static str,
+    },
+    /// What `--input` gave is not one JSON value.
+    InputInvalid {
+        /// What stood for it on the command line: nothing, a file or `-`.
+        given: OsString,
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// What the command left as its result is not one JSON value.
+    ResultInvalid {
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// The command returned a larger value than it may.
+    ResultTooLarge {
+        /// The most that it may be.
+        max_bytes: u64,
+    },
     /// A resource limit cannot be set.
     Limit {
         /// Its name, as on the command line.
@@ -223,6 +252,11 @@ impl Error {
             Self::File { .. } | Self::Recording { .. } | Self::Home { .. } => ErrorCode::FileFailed,
             Self::Run { fault, .. } => fault.code(),
             Self::Reported { code, .. } => *code,
+            Self::BackendUnknown { .. } => ErrorCode::BackendUnknown,
+            Self::BackendNotCallable { .. } => ErrorCode::BackendNotCallable,
+            Self::InputInvalid { .. } => ErrorCode::InputInvalid,
+            Self::ResultInvalid { .. } => ErrorCode::ResultInvalid,
+            Self::ResultTooLarge { .. } => ErrorCode::ResultTooLarge,
             Self::Limit { .. } => ErrorCode::LimitNotSet,
             Self::Output { .. } => ErrorCode::OutputFailed,
         }
@@ -270,6 +304,25 @@ impl fmt::Display for Error {
             }
             Self::Recording { path, line, why } => {
                 write!(f, "{}: line {line}: {}", Shown(path.as_os_str()), OneLine(why))
+            }
+            Self::BackendUnknown { name, known } => {
+                write!(f, "--backend {}: there is no such backend, only {known}", Shown(name))
+            }
+            Self::BackendNotCallable { backend } => write!(
+                f,
+                "--input: the backend {backend} takes no value; --callable says that a program does"
+            ),
+            Self::InputInvalid { given, why } if given.is_empty() => {
+                write!(f, "--input: not one JSON value: {}", OneLine(why))
+            }
+            Self::InputInvalid { given, why } => {
+                write!(f, "--input {}: not one JSON value: {}", Shown(given), OneLine(why))
+            }
+            Self::ResultInvalid { why } => {
+                write!(f, "RUNCAST_RESULT: not one JSON value: {}", OneLine(why))
+            }
+            Self::ResultTooLarge { max_bytes } => {
+                write!(f, "RUNCAST_RESULT: larger than --max-result {max_bytes} bytes")
             }
             Self::Limit { name, source } => write!(f, "--rlimit {name}: {}", Reason(source)),
             Self::Output { what, source } => {

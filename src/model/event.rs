@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::model::error::Error;
 #[cfg(feature = "schema")]
@@ -392,6 +393,10 @@ pub struct RunResult<'a> {
     /// The chunks that `--on-lag drop` dropped. Present where it dropped any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_chunks: Option<u64>,
+    /// The value that the command returned, as it was written. Present where it returned one.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<serde_json::Value>"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<&'a RawValue>,
     /// The failure of runcast itself. Present where it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorFields>,
@@ -440,7 +445,7 @@ pub struct StreamTotals {
 impl<'a> RunResult<'a> {
     /// Puts the result together from how the run ended, what was seen of its streams (standard output
     /// first), and what became of its output on the way to the consumer. What of the output was not shown,
-    /// and why, only its sink knows: that is left out.
+    /// and why, only its sink knows: that is left out, as is the value that the command returned.
     #[must_use]
     pub fn new(outcome: &'a Outcome, streams: &'a [StreamTotals; 2], delivery: &Delivery) -> Self {
         let [stdout, stderr] = streams;
@@ -480,6 +485,7 @@ impl<'a> RunResult<'a> {
             record_error: None,
             dropped_bytes: None,
             dropped_chunks: None,
+            result: None,
             error: match delivery {
                 Delivery::Failed(error) => Some(error.into()),
                 _ => None,

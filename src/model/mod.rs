@@ -6,6 +6,7 @@ pub mod escalation;
 pub mod escape;
 pub mod event;
 pub mod filter;
+pub mod json;
 pub mod kept;
 pub mod lines;
 pub mod mask;

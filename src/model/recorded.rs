@@ -9,7 +9,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use crate::model::error::ErrorCode;
 use crate::model::event::{
@@ -251,8 +252,15 @@ struct ResultLine<'a> {
     record_error: Option<String>,
     dropped_bytes: Option<u64>,
     dropped_chunks: Option<u64>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<ErrorLine<'a>>,
+}
+
+/// A value that is there: null is one too.
+fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
 }
 
 impl<'a> ResultLine<'a> {
@@ -296,6 +304,7 @@ impl<'a> ResultLine<'a> {
             record_error: self.record_error,
             dropped_bytes: self.dropped_bytes,
             dropped_chunks: self.dropped_chunks,
+            result: self.result,
             error: self.error.map(|error| ErrorFields {
                 code: ErrorCode::from_word(&error.code).map_or("unknown", ErrorCode::as_str),
                 message: error.message,
@@ -336,6 +345,26 @@ mod tests {
         #[test]
         fn no_line_makes_it_panic(line in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&line);
+        }
+    }
+
+    #[test]
+    fn a_returned_value_comes_back_as_it_was_written_and_null_is_one() {
+        let line = |value: &str| {
+            format!(
+                r#"{{"op":"result","exit_code":0,"signal":null,"status":0,"timed_out":false,"stopped_by":null,"stdout":"","stderr":"","stdout_truncated":false,"stderr_truncated":false,"stdout_bytes":0,"stderr_bytes":0,"stdout_lines":0,"stderr_lines":0,"leaked":false,"limit":null,"duration":0.1,"usage":{{"user":0.0,"system":0.0,"max_rss":1}}{value}}}"#
+            )
+        };
+        for (written, value) in [
+            ("", None),
+            (",\"result\":null", Some("null")),
+            (",\"result\":{\"b\":1e400,\"a\":-0}", Some("{\"b\":1e400,\"a\":-0}")),
+        ] {
+            let line = line(written);
+            let Ok(Recorded::Event(Event::Result(result))) = parse(line.as_bytes()) else {
+                panic!("{line}")
+            };
+            assert_eq!(result.result.map(RawValue::get), value);
         }
     }
 

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
+
 use crate::model::mask::Mask;
 use crate::model::rlimits::Rlimit;
 use crate::model::signal::Signal;
@@ -15,8 +17,11 @@ use crate::model::signal::Signal;
 /// One run, as asked for.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// The program and its arguments; never empty.
+    /// COMMAND and its arguments, as they were given; never empty. What is executed is made of them by the
+    /// backend.
     pub argv: Vec<OsString>,
+    /// How they become a program, and the value that is handed to it.
+    pub call: Call,
     /// Where the command starts; `None` is where runcast was started.
     pub directory: Option<PathBuf>,
     /// The command's whole environment; `None` is runcast's own, unchanged.
@@ -43,6 +48,40 @@ pub struct Spec {
     pub leftover: Leftover,
     /// What is forwarded in place of a received signal; `None` is nothing.
     pub signal_map: Vec<(Signal, Option<Signal>)>,
+}
+
+/// How COMMAND becomes a program, and the value that is handed to it.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The backend's name, as in the table of `backend`.
+    pub backend: &'static str,
+    /// Whether it takes a value and returns one.
+    pub callable: bool,
+    /// The value.
+    pub input: Option<Box<RawValue>>,
+    /// What COMMAND is to a backend that runs modules.
+    pub module: Option<Module>,
+    /// The longest value that is taken back, in bytes; `None` is any.
+    pub max_result_bytes: Option<u64>,
+}
+
+/// A module for a backend that runs such.
+#[derive(Debug, Clone)]
+pub struct Module {
+    /// Its source.
+    pub source: Vec<u8>,
+    /// The file that it was read from, as an absolute path: what the module imports is relative to it.
+    /// `None` where it came otherwise, and is taken for one in the folder that it is started in.
+    pub file: Option<PathBuf>,
+}
+
+/// What is executed.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The program and its arguments; never empty.
+    pub argv: Vec<OsString>,
+    /// Its whole environment; `None` is runcast's own, unchanged.
+    pub environment: Option<Vec<(OsString, OsString)>>,
 }
 
 /// What stops a run, and how.
@@ -212,6 +251,29 @@ pub struct Display {
     /// The file that the events are recorded in.
     pub record: Option<PathBuf>,
 }
+
+impl Default for Display {
+    /// The command's own bytes, all of them, and nothing else.
+    fn default() -> Self {
+        Self {
+            format: Format::Text,
+            quiet: false,
+            show_argv: true,
+            metadata: Vec::new(),
+            shows_unfinished: true,
+            snapshot_every: DEFAULT_SNAPSHOT_EVERY,
+            heartbeat: None,
+            stderr_level: Level::Info,
+            on_lag: OnLag::Block,
+            on_disconnect: OnDisconnect::Stop,
+            result: None,
+            record: None,
+        }
+    }
+}
+
+/// `--snapshot-every` where it is not given.
+const DEFAULT_SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
 
 impl Display {
     /// Hides what the mask hides in what is added to the output.

@@ -17,7 +17,7 @@ use nix::errno::Errno;
 use crate::model::error::Error;
 use crate::model::rlimits::Rlimit;
 use crate::model::signal::Signal;
-use crate::model::spec::Spec;
+use crate::model::spec::{Program, Spec};
 use crate::sys::signals;
 
 /// Where commands are looked for when the command's environment has no PATH; what `execvp(3)` takes.
@@ -72,21 +72,21 @@ enum Step {
 }
 
 impl Prepared {
-    /// Turns a spec into what the child needs.
+    /// Turns what is executed, and a spec for all else, into what the child needs.
     ///
     /// # Errors
     ///
     /// A word or variable with a NUL in it, which no process can be given.
-    pub fn new(spec: &Spec) -> Result<Self, Error> {
-        let command = spec.argv.first().cloned().unwrap_or_default();
-        let argv = spec
+    pub fn new(program: &Program, spec: &Spec) -> Result<Self, Error> {
+        let command = program.argv.first().cloned().unwrap_or_default();
+        let argv = program
             .argv
             .iter()
             .map(|word| c_string("argument", word))
             .collect::<Result<Vec<_>, _>>()?;
         let mut shell_argv = vec![c"sh".to_owned(), CString::default()];
         shell_argv.extend(argv.iter().skip(1).cloned());
-        let environment = match &spec.environment {
+        let environment = match &program.environment {
             None => None,
             Some(variables) => {
                 let joined = variables.iter().map(|(name, value)| {
@@ -103,7 +103,7 @@ impl Prepared {
             Some(path) => Some((path.clone(), c_string("directory", path.as_os_str())?)),
         };
         Ok(Self {
-            candidates: candidates(&command, search_path(spec).as_deref())?,
+            candidates: candidates(&command, search_path(program).as_deref())?,
             is_path: command.as_bytes().contains(&b'/'),
             command,
             directory,
@@ -389,8 +389,8 @@ fn c_string(what: &'static str, text: &OsStr) -> Result<CString, Error> {
 }
 
 /// The PATH that the command gets.
-fn search_path(spec: &Spec) -> Option<OsString> {
-    match &spec.environment {
+fn search_path(program: &Program) -> Option<OsString> {
+    match &program.environment {
         None => std::env::var_os("PATH"),
         Some(variables) => {
             variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone())

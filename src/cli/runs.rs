@@ -1,0 +1,472 @@
+//! The subcommands about detached runs: what is typed to look at one, speak to one, list and forget them.
+
+use std::fmt::Write;
+use std::io;
+use std::time::Duration;
+
+use anstream::adapter::strip_str;
+use clap::{Command, ValueHint};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::cli::args::{ShowArgs, finished};
+use crate::cli::plan;
+use crate::cli::values::{TimeLimit, Words, text};
+use crate::engine::run::show_failure;
+use crate::model::error::Error;
+use crate::model::event::{Event, Seconds};
+use crate::model::outcome::STATUS_TIMED_OUT;
+use crate::model::recorded::{Recorded, parse};
+use crate::model::run_id::RunId;
+use crate::model::signal::Signal;
+use crate::model::spec::{Capture, Format};
+use crate::model::units::{parse_duration, parse_limit_duration};
+use crate::runs::attach::{self, Send};
+use crate::runs::follow::From;
+use crate::runs::list::{self, Listed};
+
+/// The run that it is about.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RunArg {
+    /// The run's name
+    #[arg(value_name = "RUN", value_hint = ValueHint::Other, required = true,
+          value_parser = text(RunId::parse))]
+    pub run: RunId,
+}
+
+/// How what the subcommand says looks.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct FormatArg {
+    /// text for people, ndjson for programs
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = Words(&[
+        ("text", Format::Text), ("ndjson", Format::Ndjson),
+    ]))]
+    pub format: Format,
+}
+
+/// What was typed behind `attach`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct AttachArgs {
+    /// Show only what comes after chunk SEQ
+    #[arg(long, value_name = "SEQ", value_parser = text(parse_number))]
+    pub after: Option<u64>,
+
+    /// Show only what comes after so many lines of each stream: stdout=N,stderr=M
+    #[arg(long, value_name = "LINES", conflicts_with = "after", value_parser = text(parse_lines))]
+    pub from: Option<Lines>,
+
+    /// How the output looks.
+    #[command(flatten)]
+    pub show: ShowArgs,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArg,
+}
+
+/// Lines of standard output, and of standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lines([u64; 2]);
+
+/// What was typed behind `wait`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct WaitArgs {
+    /// Wait no longer than this, then end with 124; the run goes on
+    #[arg(short, long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
+    pub timeout: Option<TimeLimit>,
+
+    /// How it looks.
+    #[command(flatten)]
+    pub format: FormatArg,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArg,
+}
+
+/// What was typed behind `send`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SendArgs {
+    /// Where these bytes belong; what the run already has of them is skipped
+    #[arg(long, value_name = "BYTES", value_parser = text(parse_number))]
+    pub offset: Option<u64>,
+
+    /// Close the run's standard input behind them
+    #[arg(long)]
+    pub eof: bool,
+
+    /// How it looks.
+    #[command(flatten)]
+    pub format: FormatArg,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArg,
+}
+
+/// What was typed behind `signal`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SignalArgs {
+    /// Stop the run as a timeout would, with its own signal and grace
+    #[arg(long, conflicts_with = "signal")]
+    pub stop: bool,
+
+    /// How it looks.
+    #[command(flatten)]
+    pub format: FormatArg,
+    /// The run.
+    #[command(flatten)]
+    pub run: RunArg,
+
+    /// What to send
+    #[arg(value_name = "SIGNAL", default_value = "TERM", value_hint = ValueHint::Other,
+          value_parser = text(<Signal as std::str::FromStr>::from_str))]
+    pub signal: Signal,
+}
+
+/// What was typed behind `runs`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RunsArgs {
+    /// How it looks.
+    #[command(flatten)]
+    pub format: FormatArg,
+}
+
+/// What was typed behind `forget`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ForgetArgs {
+    /// All that are over
+    #[arg(long)]
+    pub finished: bool,
+
+    /// All that are over and were started longer ago than this
+    #[arg(long, value_name = "DURATION", value_parser = text(parse_duration))]
+    pub older_than: Option<Duration>,
+
+    /// How it looks.
+    #[command(flatten)]
+    pub format: FormatArg,
+
+    /// The runs' names
+    #[arg(value_name = "RUN", value_hint = ValueHint::Other, value_parser = text(RunId::parse),
+          required_unless_present_any = ["finished", "older_than"])]
+    pub runs: Vec<RunId>,
+}
+
+fn parse_number(typed: &str) -> Result<u64, String> {
+    let is_number = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if is_number { typed.parse().ok() } else { None };
+    number.ok_or_else(|| "not a whole number".to_owned())
+}
+
+fn parse_lines(typed: &str) -> Result<Lines, String> {
+    let mut lines = [0; 2];
+    for part in typed.split(',') {
+        let (name, number) = part.split_once('=').ok_or("not of the form stdout=N,stderr=M")?;
+        let stream = ["stdout", "stderr"].iter().position(|known| *known == name);
+        lines[stream.ok_or_else(|| format!("no stream is called '{name}'"))?] =
+            parse_number(number)?;
+    }
+    Ok(Lines(lines))
+}
+
+/// Defines a subcommand.
+fn define<A: clap::Args>(name: &'static str, usage: &'static str, about: &'static str) -> Command {
+    let base = Command::new(name).bin_name(format!("runcast {name}")).override_usage(usage);
+    finished(A::augment_args(base).about(about))
+}
+
+/// The definition of `attach`.
+#[must_use]
+pub fn attach_command() -> Command {
+    define::<AttachArgs>(
+        "attach",
+        "runcast attach [OPTIONS] RUN",
+        "Show a detached run from its beginning, then live, and end with its status",
+    )
+}
+
+/// The definition of `wait`.
+#[must_use]
+pub fn wait_command() -> Command {
+    define::<WaitArgs>(
+        "wait",
+        "runcast wait [OPTIONS] RUN",
+        "Wait until a detached run is over, print its result, and end with its status",
+    )
+}
+
+/// The definition of `send`.
+#[must_use]
+pub fn send_command() -> Command {
+    define::<SendArgs>(
+        "send",
+        "runcast send [OPTIONS] RUN",
+        "Send standard input to a detached run that was started with --stdin open",
+    )
+}
+
+/// The definition of `signal`.
+#[must_use]
+pub fn signal_command() -> Command {
+    define::<SignalArgs>(
+        "signal",
+        "runcast signal [OPTIONS] RUN [SIGNAL]",
+        "Signal the processes of a detached run, or stop it",
+    )
+}
+
+/// The definition of `runs`.
+#[must_use]
+pub fn runs_command() -> Command {
+    define::<RunsArgs>("runs", "runcast runs [OPTIONS]", "List the detached runs, newest first")
+}
+
+/// The definition of `forget`.
+#[must_use]
+pub fn forget_command() -> Command {
+    define::<ForgetArgs>(
+        "forget",
+        "runcast forget [OPTIONS] RUN...",
+        "Delete detached runs that are over",
+    )
+}
+
+/// What a subcommand says and the status that it ends with.
+pub type Said = (String, u8);
+
+/// Shows a run and returns the exit status.
+#[must_use]
+pub fn attach(args: &AttachArgs) -> u8 {
+    let from = match (args.from, args.after) {
+        (Some(Lines(lines)), _) => From::Lines(lines),
+        (None, after) => From::After(after.unwrap_or(0)),
+    };
+    let capture = Capture { max_output_bytes: plan::DEFAULT_OUTPUT_BYTES, ..Capture::default() };
+    attach::attach(&args.run.run, from, &plan::display_recorded(&args.show), &capture)
+}
+
+/// Waits for a run.
+#[must_use]
+pub fn wait(args: &WaitArgs) -> Said {
+    match attach::wait(&args.run.run, args.timeout.flatten()) {
+        Ok(Some(line)) => match parse(line.trim_ascii_end()) {
+            Ok(Recorded::Event(Event::Result(result))) => {
+                (String::from_utf8_lossy(&line).into_owned(), result.status)
+            }
+            _ => failed(Error::Internal("the result of the run makes no sense"), Format::Ndjson),
+        },
+        Ok(None) => (String::new(), STATUS_TIMED_OUT),
+        // Its output is a result whatever is asked for, so that a program always finds one.
+        Err(error) => failed(error, Format::Ndjson),
+    }
+}
+
+/// Sends standard input to a run.
+#[must_use]
+pub fn send(args: &SendArgs) -> Said {
+    #[derive(Serialize)]
+    struct Sent {
+        op: &'static str,
+        offset: u64,
+    }
+    match attach::send(&args.run.run, &mut io::stdin().lock(), args.offset, args.eof) {
+        Ok(offset) => (line_of(&Sent { op: "stdin", offset }), 0),
+        Err(error) => failed(error, args.format.format),
+    }
+}
+
+/// Signals a run.
+#[must_use]
+pub fn signal(args: &SignalArgs) -> Said {
+    let what = if args.stop { Send::Stop } else { Send::Signal(args.signal) };
+    match attach::signal(&args.run.run, what) {
+        Ok(()) => (String::new(), 0),
+        Err(error) => failed(error, args.format.format),
+    }
+}
+
+/// Lists the runs.
+#[must_use]
+pub fn runs(args: &RunsArgs, mut tell: impl FnMut(Error)) -> Said {
+    match list::list(&mut tell) {
+        Ok(runs) if args.format.format == Format::Ndjson => {
+            (runs.iter().map(|run| line_of(&Entry::from(run))).collect(), 0)
+        }
+        Ok(runs) => (table(&runs), 0),
+        Err(error) => failed(error, args.format.format),
+    }
+}
+
+/// Deletes runs that are over.
+#[must_use]
+pub fn forget(args: &ForgetArgs, mut tell: impl FnMut(Error)) -> Said {
+    let mut runs = args.runs.clone();
+    if args.finished || args.older_than.is_some() {
+        match list::list(&mut tell) {
+            Ok(listed) => {
+                let is_old = |run: &Listed| match (args.older_than, run.at) {
+                    (None, _) => true,
+                    (Some(age), Some(at)) => {
+                        Duration::try_from(Timestamp::now().duration_since(at))
+                            .is_ok_and(|since| since > age)
+                    }
+                    (Some(_), None) => false,
+                };
+                runs.extend(
+                    listed.into_iter().filter(|run| run.is_over && is_old(run)).map(|run| run.id),
+                );
+            }
+            Err(error) => return failed(error, args.format.format),
+        }
+    }
+    let mut first = None;
+    for run in &runs {
+        if let Err(error) = list::forget(run) {
+            // Each is told; the first is what is answered.
+            match first {
+                None => first = Some(error),
+                Some(_) => tell(error),
+            }
+        }
+    }
+    first.map_or((String::new(), 0), |error| failed(error, args.format.format))
+}
+
+fn failed(error: Error, format: Format) -> Said {
+    (String::new(), show_failure(error, format))
+}
+
+fn line_of(entry: &impl Serialize) -> String {
+    let mut line = serde_json::to_string(entry).expect("texts and numbers into memory cannot fail");
+    line.push('\n');
+    line
+}
+
+/// A run in a list for programs.
+#[derive(Serialize)]
+struct Entry<'a> {
+    id: &'a str,
+    state: &'a str,
+    started: &'a str,
+    duration: Option<Seconds>,
+    stdout_bytes: u64,
+    stderr_bytes: u64,
+    argv: Option<&'a [String]>,
+    host: &'a str,
+}
+
+impl<'a> std::convert::From<&'a Listed> for Entry<'a> {
+    fn from(run: &'a Listed) -> Self {
+        Self {
+            id: run.id.as_str(),
+            state: &run.state,
+            started: &run.started,
+            duration: run.duration.map(Seconds),
+            stdout_bytes: run.bytes[0],
+            stderr_bytes: run.bytes[1],
+            argv: run.argv.as_deref(),
+            host: &run.host,
+        }
+    }
+}
+
+/// The list for people.
+fn table(runs: &[Listed]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let heading = ["ID", "STATE", "AGE", "DURATION", "BYTES", "COMMAND"].map(str::to_owned);
+    let rows: Vec<[String; 6]> = std::iter::once(heading).chain(runs.iter().map(row)).collect();
+    let mut widths = [0; 6];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(width_of(cell));
+        }
+    }
+    let mut table = String::new();
+    for row in rows {
+        for (cell, width) in row[..5].iter().zip(widths) {
+            // Padded by hand, since colours take no room.
+            let padding = width - width_of(cell) + 2;
+            write!(table, "{cell}{:padding$}", "").expect("memory has room");
+        }
+        writeln!(table, "{}", row[5]).expect("memory has room");
+    }
+    table
+}
+
+fn width_of(cell: &str) -> usize {
+    strip_str(cell).to_string().chars().count()
+}
+
+fn row(run: &Listed) -> [String; 6] {
+    let age = run.at.and_then(|at| Duration::try_from(Timestamp::now().duration_since(at)).ok());
+    let unknown = || "-".to_owned();
+    let words = run.argv.as_deref().map(|argv| argv.join(" "));
+    // A command line of several lines, or one that steers the terminal, stays one line.
+    let words = words.map(|words| words.replace(|c: char| c.is_control(), " "));
+    [
+        run.id.to_string(),
+        coloured(&run.state),
+        age.map_or_else(unknown, short),
+        run.duration.map_or_else(unknown, short),
+        size(run.bytes.iter().sum()),
+        words.unwrap_or_else(unknown),
+    ]
+}
+
+fn coloured(state: &str) -> String {
+    use anstyle::{AnsiColor, Style};
+    let colour = match state {
+        "running" => AnsiColor::Cyan,
+        "exited 0" => AnsiColor::Green,
+        "elsewhere" => AnsiColor::Yellow,
+        _ => AnsiColor::Red,
+    };
+    let style = Style::new().fg_color(Some(colour.into()));
+    format!("{style}{state}{style:#}")
+}
+
+/// A time in the largest unit of which there is one.
+fn short(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{}ms", time.as_millis()),
+        1..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// A number of bytes in the largest unit of which there is one.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes}"),
+        1024..0x10_0000 => format!("{}K", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{}M", bytes >> 20),
+        _ => format!("{}G", bytes >> 30),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_streams_are_told_by_their_names() {
+        assert_eq!(parse_lines("stdout=3,stderr=4"), Ok(Lines([3, 4])));
+        assert_eq!(parse_lines("stderr=4"), Ok(Lines([0, 4])));
+        for wrong in ["", "3", "stdout", "stdin=3", "stdout=x", "stdout=3,", "stdout=-1"] {
+            assert!(parse_lines(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_and_sizes_are_short() {
+        let times = [(5, "5s"), (65, "1m05s"), (3700, "1h01m"), (90_000, "1d01h")];
+        for (seconds, shown) in times {
+            assert_eq!(short(Duration::from_secs(seconds)), shown);
+        }
+        assert_eq!(short(Duration::from_millis(12)), "12ms");
+        assert_eq!([size(12), size(2048), size(3 << 20), size(5 << 30)], ["12", "2K", "3M", "5G"]);
+    }
+}
