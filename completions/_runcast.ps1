@@ -43,7 +43,7 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--env', '--env', [CompletionResultType]::ParameterName, 'Set a variable, or take it over from runcast''s own environment; repeatable')
             [CompletionResult]::new('--env-file', '--env-file', [CompletionResultType]::ParameterName, 'Set the variables of FILE, a NAME=VALUE line each; repeatable')
             [CompletionResult]::new('--unset', '--unset', [CompletionResultType]::ParameterName, 'Remove a variable; repeatable')
-            [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads: inherit, null or a file')
+            [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads: inherit, null, a file or open')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
@@ -52,6 +52,8 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--split', '--split', [CompletionResultType]::ParameterName, 'What ends a line: LF; LF, CR or CR LF; NUL')
             [CompletionResult]::new('--max-line', '--max-line', [CompletionResultType]::ParameterName, 'The longest piece handled as one line')
             [CompletionResult]::new('--partial-after', '--partial-after', [CompletionResultType]::ParameterName, 'When an unfinished line goes out, or never')
+            [CompletionResult]::new('--mask-env', '--mask-env', [CompletionResultType]::ParameterName, 'Replace the value of a variable by *** wherever it shows; repeatable')
+            [CompletionResult]::new('--mask-file', '--mask-file', [CompletionResultType]::ParameterName, 'The same for each line of FILE; repeatable')
             [CompletionResult]::new('--heartbeat', '--heartbeat', [CompletionResultType]::ParameterName, 'Say that the run goes on when nothing else was written for this long (ndjson)')
             [CompletionResult]::new('--on-lag', '--on-lag', [CompletionResultType]::ParameterName, 'What happens when the output is read too slowly: block or drop[:SIZE]')
             [CompletionResult]::new('--on-disconnect', '--on-disconnect', [CompletionResultType]::ParameterName, 'What happens when the reader of the output goes away')
@@ -59,6 +61,8 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--result', '--result', [CompletionResultType]::ParameterName, 'Write the result, a JSON object, to a file, fd:N or - (standard output)')
             [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'How much of each stream the result keeps, or unlimited')
             [CompletionResult]::new('--keep', '--keep', [CompletionResultType]::ParameterName, 'Which part it keeps past that; both is half and half')
+            [CompletionResult]::new('--id', '--id', [CompletionResultType]::ParameterName, 'The run''s name; one that is there already is not started again')
+            [CompletionResult]::new('--journal', '--journal', [CompletionResultType]::ParameterName, 'How long its journal may be; past that the oldest of it goes')
             [CompletionResult]::new('--backend', '--backend', [CompletionResultType]::ParameterName, 'What COMMAND is: a program, a string for sh -c, or a module to call')
             [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Hand in a JSON value: the value itself, @FILE or - (standard input)')
             [CompletionResult]::new('--max-result', '--max-result', [CompletionResultType]::ParameterName, 'The longest value that is taken back, or unlimited')
@@ -68,15 +72,80 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('--merge', '--merge', [CompletionResultType]::ParameterName, 'Give both streams one pipe, as 2>&1: their order is then exact')
+            [CompletionResult]::new('--strip-ansi', '--strip-ansi', [CompletionResultType]::ParameterName, 'Remove terminal escape sequences from what is shown, kept and recorded')
             [CompletionResult]::new('--no-argv', '--no-argv', [CompletionResultType]::ParameterName, 'Leave the command line out of the events')
+            [CompletionResult]::new('-d', '-d', [CompletionResultType]::ParameterName, 'Start the command, print the run''s name and leave it running')
+            [CompletionResult]::new('--detach', '--detach', [CompletionResultType]::ParameterName, 'Start the command, print the run''s name and leave it running')
             [CompletionResult]::new('--callable', '--callable', [CompletionResultType]::ParameterName, 'The program takes a value and returns one')
             [CompletionResult]::new('--list-backends', '--list-backends', [CompletionResultType]::ParameterName, 'Show which backends there are, as text or with -f ndjson, and end')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Show the version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Show the version')
+            [CompletionResult]::new('attach', 'attach', [CompletionResultType]::ParameterValue, 'Show a detached run from its beginning, then live, and end with its status')
+            [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until a detached run is over, print its result, and end with its status')
+            [CompletionResult]::new('send', 'send', [CompletionResultType]::ParameterValue, 'Send standard input to a detached run that was started with --stdin open')
+            [CompletionResult]::new('signal', 'signal', [CompletionResultType]::ParameterValue, 'Signal the processes of a detached run, or stop it')
+            [CompletionResult]::new('runs', 'runs', [CompletionResultType]::ParameterValue, 'List the detached runs, newest first')
+            [CompletionResult]::new('forget', 'forget', [CompletionResultType]::ParameterValue, 'Delete detached runs that are over')
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Play a recording in its own time, and end with the status that it has recorded')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'runcast;attach' {
+            [CompletionResult]::new('--after', '--after', [CompletionResultType]::ParameterName, 'Show only what comes after chunk SEQ')
+            [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Show only what comes after so many lines of each stream: stdout=N,stderr=M')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
+            [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
+            [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
+            [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            break
+        }
+        'runcast;wait' {
+            [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124; the run goes on')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124; the run goes on')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            break
+        }
+        'runcast;send' {
+            [CompletionResult]::new('--offset', '--offset', [CompletionResultType]::ParameterName, 'Where these bytes belong; what the run already has of them is skipped')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--eof', '--eof', [CompletionResultType]::ParameterName, 'Close the run''s standard input behind them')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            break
+        }
+        'runcast;signal' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--stop', '--stop', [CompletionResultType]::ParameterName, 'Stop the run as a timeout would, with its own signal and grace')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            break
+        }
+        'runcast;runs' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            break
+        }
+        'runcast;forget' {
+            [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'All that are over and were started longer ago than this')
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--finished', '--finished', [CompletionResultType]::ParameterName, 'All that are over')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             break
         }
         'runcast;replay' {
@@ -94,8 +163,32 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;help' {
+            [CompletionResult]::new('attach', 'attach', [CompletionResultType]::ParameterValue, 'Show a detached run from its beginning, then live, and end with its status')
+            [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until a detached run is over, print its result, and end with its status')
+            [CompletionResult]::new('send', 'send', [CompletionResultType]::ParameterValue, 'Send standard input to a detached run that was started with --stdin open')
+            [CompletionResult]::new('signal', 'signal', [CompletionResultType]::ParameterValue, 'Signal the processes of a detached run, or stop it')
+            [CompletionResult]::new('runs', 'runs', [CompletionResultType]::ParameterValue, 'List the detached runs, newest first')
+            [CompletionResult]::new('forget', 'forget', [CompletionResultType]::ParameterValue, 'Delete detached runs that are over')
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Play a recording in its own time, and end with the status that it has recorded')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'runcast;help;attach' {
+            break
+        }
+        'runcast;help;wait' {
+            break
+        }
+        'runcast;help;send' {
+            break
+        }
+        'runcast;help;signal' {
+            break
+        }
+        'runcast;help;runs' {
+            break
+        }
+        'runcast;help;forget' {
             break
         }
         'runcast;help;replay' {

@@ -40,7 +40,7 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --env 'Set a variable, or take it over from runcast''s own environment; repeatable'
             cand --env-file 'Set the variables of FILE, a NAME=VALUE line each; repeatable'
             cand --unset 'Remove a variable; repeatable'
-            cand --stdin 'What the command reads: inherit, null or a file'
+            cand --stdin 'What the command reads: inherit, null, a file or open'
             cand -f 'What standard output carries'
             cand --format 'What standard output carries'
             cand --snapshot-every 'The least time from one snapshot to the next (snapshot)'
@@ -49,6 +49,8 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --split 'What ends a line: LF; LF, CR or CR LF; NUL'
             cand --max-line 'The longest piece handled as one line'
             cand --partial-after 'When an unfinished line goes out, or never'
+            cand --mask-env 'Replace the value of a variable by *** wherever it shows; repeatable'
+            cand --mask-file 'The same for each line of FILE; repeatable'
             cand --heartbeat 'Say that the run goes on when nothing else was written for this long (ndjson)'
             cand --on-lag 'What happens when the output is read too slowly: block or drop[:SIZE]'
             cand --on-disconnect 'What happens when the reader of the output goes away'
@@ -56,6 +58,8 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --result 'Write the result, a JSON object, to a file, fd:N or - (standard output)'
             cand --max-output 'How much of each stream the result keeps, or unlimited'
             cand --keep 'Which part it keeps past that; both is half and half'
+            cand --id 'The run''s name; one that is there already is not started again'
+            cand --journal 'How long its journal may be; past that the oldest of it goes'
             cand --backend 'What COMMAND is: a program, a string for sh -c, or a module to call'
             cand --input 'Hand in a JSON value: the value itself, @FILE or - (standard input)'
             cand --max-result 'The longest value that is taken back, or unlimited'
@@ -65,15 +69,74 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand -q 'Show nothing of the output; the result still has it'
             cand --quiet 'Show nothing of the output; the result still has it'
             cand --merge 'Give both streams one pipe, as 2>&1: their order is then exact'
+            cand --strip-ansi 'Remove terminal escape sequences from what is shown, kept and recorded'
             cand --no-argv 'Leave the command line out of the events'
+            cand -d 'Start the command, print the run''s name and leave it running'
+            cand --detach 'Start the command, print the run''s name and leave it running'
             cand --callable 'The program takes a value and returns one'
             cand --list-backends 'Show which backends there are, as text or with -f ndjson, and end'
             cand -h 'Show this help; --help tells more than -h'
             cand --help 'Show this help; --help tells more than -h'
             cand -V 'Show the version'
             cand --version 'Show the version'
+            cand attach 'Show a detached run from its beginning, then live, and end with its status'
+            cand wait 'Wait until a detached run is over, print its result, and end with its status'
+            cand send 'Send standard input to a detached run that was started with --stdin open'
+            cand signal 'Signal the processes of a detached run, or stop it'
+            cand runs 'List the detached runs, newest first'
+            cand forget 'Delete detached runs that are over'
             cand replay 'Play a recording in its own time, and end with the status that it has recorded'
             cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'runcast;attach'= {
+            cand --after 'Show only what comes after chunk SEQ'
+            cand --from 'Show only what comes after so many lines of each stream: stdout=N,stderr=M'
+            cand -f 'What standard output carries'
+            cand --format 'What standard output carries'
+            cand --snapshot-every 'The least time from one snapshot to the next (snapshot)'
+            cand --stderr-level 'What log and logfmt call a line of standard error'
+            cand --meta 'Add to the metadata of every chunk (ndjson); repeatable'
+            cand -q 'Show nothing of the output; the result still has it'
+            cand --quiet 'Show nothing of the output; the result still has it'
+            cand -h 'Show this help; --help tells more than -h'
+            cand --help 'Show this help; --help tells more than -h'
+        }
+        &'runcast;wait'= {
+            cand -t 'Wait no longer than this, then end with 124; the run goes on'
+            cand --timeout 'Wait no longer than this, then end with 124; the run goes on'
+            cand -f 'text for people, ndjson for programs'
+            cand --format 'text for people, ndjson for programs'
+            cand -h 'Show this help; --help tells more than -h'
+            cand --help 'Show this help; --help tells more than -h'
+        }
+        &'runcast;send'= {
+            cand --offset 'Where these bytes belong; what the run already has of them is skipped'
+            cand -f 'text for people, ndjson for programs'
+            cand --format 'text for people, ndjson for programs'
+            cand --eof 'Close the run''s standard input behind them'
+            cand -h 'Show this help; --help tells more than -h'
+            cand --help 'Show this help; --help tells more than -h'
+        }
+        &'runcast;signal'= {
+            cand -f 'text for people, ndjson for programs'
+            cand --format 'text for people, ndjson for programs'
+            cand --stop 'Stop the run as a timeout would, with its own signal and grace'
+            cand -h 'Show this help; --help tells more than -h'
+            cand --help 'Show this help; --help tells more than -h'
+        }
+        &'runcast;runs'= {
+            cand -f 'text for people, ndjson for programs'
+            cand --format 'text for people, ndjson for programs'
+            cand -h 'Show this help; --help tells more than -h'
+            cand --help 'Show this help; --help tells more than -h'
+        }
+        &'runcast;forget'= {
+            cand --older-than 'All that are over and were started longer ago than this'
+            cand -f 'text for people, ndjson for programs'
+            cand --format 'text for people, ndjson for programs'
+            cand --finished 'All that are over'
+            cand -h 'Show this help; --help tells more than -h'
+            cand --help 'Show this help; --help tells more than -h'
         }
         &'runcast;replay'= {
             cand --speed 'How many times as fast as it was, or max: without waiting'
@@ -89,8 +152,26 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --help 'Show this help; --help tells more than -h'
         }
         &'runcast;help'= {
+            cand attach 'Show a detached run from its beginning, then live, and end with its status'
+            cand wait 'Wait until a detached run is over, print its result, and end with its status'
+            cand send 'Send standard input to a detached run that was started with --stdin open'
+            cand signal 'Signal the processes of a detached run, or stop it'
+            cand runs 'List the detached runs, newest first'
+            cand forget 'Delete detached runs that are over'
             cand replay 'Play a recording in its own time, and end with the status that it has recorded'
             cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'runcast;help;attach'= {
+        }
+        &'runcast;help;wait'= {
+        }
+        &'runcast;help;send'= {
+        }
+        &'runcast;help;signal'= {
+        }
+        &'runcast;help;runs'= {
+        }
+        &'runcast;help;forget'= {
         }
         &'runcast;help;replay'= {
         }

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_runcast_global_optspecs
-    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet snapshot-every= stderr-level= meta= merge split= max-line= partial-after= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= backend= input= callable max-result= list-backends h/help V/version
+    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet snapshot-every= stderr-level= meta= merge split= max-line= partial-after= strip-ansi mask-env= mask-file= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= d/detach id= journal= backend= input= callable max-result= list-backends h/help V/version
 end
 
 function __fish_runcast_needs_command
@@ -42,7 +42,7 @@ complete -c runcast -n "__fish_runcast_needs_command" -s C -l chdir -d 'Start th
 complete -c runcast -n "__fish_runcast_needs_command" -s e -l env -d 'Set a variable, or take it over from runcast\'s own environment; repeatable' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l env-file -d 'Set the variables of FILE, a NAME=VALUE line each; repeatable' -r -F
 complete -c runcast -n "__fish_runcast_needs_command" -l unset -d 'Remove a variable; repeatable' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l stdin -d 'What the command reads: inherit, null or a file' -r -F
+complete -c runcast -n "__fish_runcast_needs_command" -l stdin -d 'What the command reads: inherit, null, a file or open' -r -F
 complete -c runcast -n "__fish_runcast_needs_command" -s f -l format -d 'What standard output carries' -r -f -a "text\t''
 ndjson\t''
 snapshot\t''
@@ -60,6 +60,8 @@ cr\t''
 nul\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l max-line -d 'The longest piece handled as one line' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l partial-after -d 'When an unfinished line goes out, or never' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l mask-env -d 'Replace the value of a variable by *** wherever it shows; repeatable' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l mask-file -d 'The same for each line of FILE; repeatable' -r -F
 complete -c runcast -n "__fish_runcast_needs_command" -l heartbeat -d 'Say that the run goes on when nothing else was written for this long (ndjson)' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l on-lag -d 'What happens when the output is read too slowly: block or drop[:SIZE]' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l on-disconnect -d 'What happens when the reader of the output goes away' -r -f -a "stop\t''
@@ -70,6 +72,8 @@ complete -c runcast -n "__fish_runcast_needs_command" -l max-output -d 'How much
 complete -c runcast -n "__fish_runcast_needs_command" -l keep -d 'Which part it keeps past that; both is half and half' -r -f -a "head\t''
 tail\t''
 both\t''"
+complete -c runcast -n "__fish_runcast_needs_command" -l id -d 'The run\'s name; one that is there already is not started again' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l journal -d 'How long its journal may be; past that the oldest of it goes' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l backend -d 'What COMMAND is: a program, a string for sh -c, or a module to call' -r -f -a "exec\t''
 shell\t''
 node\t''
@@ -81,13 +85,58 @@ complete -c runcast -n "__fish_runcast_needs_command" -l no-new-privs -d 'Let no
 complete -c runcast -n "__fish_runcast_needs_command" -l clear-env -d 'Start from PATH, HOME, LANG, USER, TERM and LC_ALL alone'
 complete -c runcast -n "__fish_runcast_needs_command" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_needs_command" -l merge -d 'Give both streams one pipe, as 2>&1: their order is then exact'
+complete -c runcast -n "__fish_runcast_needs_command" -l strip-ansi -d 'Remove terminal escape sequences from what is shown, kept and recorded'
 complete -c runcast -n "__fish_runcast_needs_command" -l no-argv -d 'Leave the command line out of the events'
+complete -c runcast -n "__fish_runcast_needs_command" -s d -l detach -d 'Start the command, print the run\'s name and leave it running'
 complete -c runcast -n "__fish_runcast_needs_command" -l callable -d 'The program takes a value and returns one'
 complete -c runcast -n "__fish_runcast_needs_command" -l list-backends -d 'Show which backends there are, as text or with -f ndjson, and end'
 complete -c runcast -n "__fish_runcast_needs_command" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_needs_command" -s V -l version -d 'Show the version'
+complete -c runcast -n "__fish_runcast_needs_command" -a "attach" -d 'Show a detached run from its beginning, then live, and end with its status'
+complete -c runcast -n "__fish_runcast_needs_command" -a "wait" -d 'Wait until a detached run is over, print its result, and end with its status'
+complete -c runcast -n "__fish_runcast_needs_command" -a "send" -d 'Send standard input to a detached run that was started with --stdin open'
+complete -c runcast -n "__fish_runcast_needs_command" -a "signal" -d 'Signal the processes of a detached run, or stop it'
+complete -c runcast -n "__fish_runcast_needs_command" -a "runs" -d 'List the detached runs, newest first'
+complete -c runcast -n "__fish_runcast_needs_command" -a "forget" -d 'Delete detached runs that are over'
 complete -c runcast -n "__fish_runcast_needs_command" -a "replay" -d 'Play a recording in its own time, and end with the status that it has recorded'
 complete -c runcast -n "__fish_runcast_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l after -d 'Show only what comes after chunk SEQ' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l from -d 'Show only what comes after so many lines of each stream: stdout=N,stderr=M' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -s f -l format -d 'What standard output carries' -r -f -a "text\t''
+ndjson\t''
+snapshot\t''
+cri\t''
+log\t''
+logfmt\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l snapshot-every -d 'The least time from one snapshot to the next (snapshot)' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l stderr-level -d 'What log and logfmt call a line of standard error' -r -f -a "debug\t''
+info\t''
+warn\t''
+error\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -s q -l quiet -d 'Show nothing of the output; the result still has it'
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -s h -l help -d 'Show this help; --help tells more than -h'
+complete -c runcast -n "__fish_runcast_using_subcommand wait" -s t -l timeout -d 'Wait no longer than this, then end with 124; the run goes on' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand wait" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
+ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand wait" -s h -l help -d 'Show this help; --help tells more than -h'
+complete -c runcast -n "__fish_runcast_using_subcommand send" -l offset -d 'Where these bytes belong; what the run already has of them is skipped' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand send" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
+ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand send" -l eof -d 'Close the run\'s standard input behind them'
+complete -c runcast -n "__fish_runcast_using_subcommand send" -s h -l help -d 'Show this help; --help tells more than -h'
+complete -c runcast -n "__fish_runcast_using_subcommand signal" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
+ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand signal" -l stop -d 'Stop the run as a timeout would, with its own signal and grace'
+complete -c runcast -n "__fish_runcast_using_subcommand signal" -s h -l help -d 'Show this help; --help tells more than -h'
+complete -c runcast -n "__fish_runcast_using_subcommand runs" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
+ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand runs" -s h -l help -d 'Show this help; --help tells more than -h'
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -l older-than -d 'All that are over and were started longer ago than this' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
+ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -l finished -d 'All that are over'
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l speed -d 'How many times as fast as it was, or max: without waiting' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l idle-limit -d 'The longest pause between two lines; 0 is any [default: any]' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -s f -l format -d 'What standard output carries' -r -f -a "text\t''
@@ -104,5 +153,11 @@ error\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -s h -l help -d 'Show this help; --help tells more than -h'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from replay help" -f -a "replay" -d 'Play a recording in its own time, and end with the status that it has recorded'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "attach" -d 'Show a detached run from its beginning, then live, and end with its status'
+complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "wait" -d 'Wait until a detached run is over, print its result, and end with its status'
+complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "send" -d 'Send standard input to a detached run that was started with --stdin open'
+complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "signal" -d 'Signal the processes of a detached run, or stop it'
+complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "runs" -d 'List the detached runs, newest first'
+complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "forget" -d 'Delete detached runs that are over'
+complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "replay" -d 'Play a recording in its own time, and end with the status that it has recorded'
+complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

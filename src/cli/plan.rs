@@ -218,7 +218,7 @@ mod tests {
     use crate::cli::parse::{Parsed, parse};
     use crate::model::error::ErrorCode;
     use crate::model::signal::Signal;
-    use crate::model::spec::{ResultDestination, Split, Stdin};
+    use crate::model::spec::{OnDisconnect, ResultDestination, Split, Stdin};
 
     fn typed(line: &[&str]) -> Args {
         match parse(std::iter::once("runcast").chain(line.iter().copied()).map(OsString::from)) {
