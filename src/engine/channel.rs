@@ -221,6 +221,8 @@ pub(super) enum Notice {
     Broken,
     /// Somebody wants a signal sent to the processes of the run.
     Signal(Signal),
+    /// Somebody received a signal for us, who is where our own are sent to.
+    Received(Signal),
     /// Somebody wants the run stopped as a timeout would.
     Stop,
     /// Everything is shown and written.

@@ -113,6 +113,11 @@ impl Handle {
         self.supervisor.send(Notice::Signal(signal));
     }
 
+    /// Does what it would do if this process had received the signal.
+    pub(crate) fn receive(&self, signal: Signal) {
+        self.supervisor.send(Notice::Received(signal));
+    }
+
     /// Stops it as a timeout would.
     pub(crate) fn stop(&self) {
         self.supervisor.send(Notice::Stop);

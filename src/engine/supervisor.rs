@@ -307,6 +307,7 @@ impl Supervisor {
                 }
             }
             Notice::Signal(signal) => self.processes.deliver(signal),
+            Notice::Received(signal) => self.receive(signal),
             Notice::Stop => self.stop(StopReason::Signal),
             Notice::Delivered => self.is_delivered = true,
         }

@@ -3,7 +3,7 @@
 //! Whoever looks changes nothing about the run, however slow or suddenly gone.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +30,12 @@ use crate::sink::message;
 
 /// How often to look though nothing was heard: not all file systems tell of changes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How soon to look again while there is no keeper to be heard of.
+const LOOK_SOON: Duration = Duration::from_millis(10);
+
+/// The shortest wait: less is not worth a wake-up.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Finds a run.
 ///
@@ -87,42 +93,27 @@ pub fn attach(id: &RunId, from: From, display: &Display, capture: &Capture) -> u
 }
 
 fn follow(id: &RunId, from: From, display: &Display, player: &mut Player) -> Result<u8, Broken> {
-    let folder = Arc::new(find(id)?);
-    let unreadable = |source| Error::Output { what: format!("the journal of {id}"), source };
-    let mut watch = Watch::new(&folder, display)?;
-    let mut follower = Follower::new(Arc::clone(&folder), from);
-    let mut is_told = false;
+    let mut observer = Observer::new(id, from)?;
+    let consumers = show::watched(Streams::Separate, display)?;
+    let begun = Instant::now();
     let mut lines = Vec::new();
     loop {
-        // Asked before the journal is read: what is there once it is over is all there is.
-        let state = folder.state().map_err(unreadable)?;
-        if !is_told && let Some((_, started)) = folder.about().map_err(unreadable)? {
-            show_lines(player, &started)?;
-            is_told = true;
-        }
-        while follower.next(&mut lines).map_err(unreadable)? {
-            show_lines(player, &lines)?;
-        }
-        match state {
-            State::Ended(result) => {
-                follower.finish(&mut lines).map_err(unreadable)?;
+        match observer.next(&mut lines)? {
+            News::Lines => show_lines(player, &lines)?,
+            News::Over => {
                 show_lines(player, &lines)?;
-                show_lines(player, &result)?;
                 player.flush()?;
                 return player.status().ok_or_else(|| lost(id).into());
             }
-            State::Lost => {
+            News::Nothing => {
                 player.flush()?;
-                return Err(lost(id).into());
+                let now = begun.elapsed();
+                let due = player.refresh(now)?.map(|due| due.saturating_sub(now).max(LEAST_WAIT));
+                observer
+                    .wait(due.unwrap_or(LOOK_AGAIN), &consumers)
+                    .map_err(|ConsumerGone| Lost::Gone)?;
             }
-            State::Elsewhere(host) => {
-                player.flush()?;
-                return Err(client::elsewhere(id, &host).into());
-            }
-            State::Starting | State::Running => {}
         }
-        player.flush()?;
-        watch.wait(&folder, player)?;
     }
 }
 
@@ -143,16 +134,37 @@ fn show_lines(player: &mut Player, lines: &[u8]) -> Result<(), Lost> {
     Ok(())
 }
 
-/// Waits for something new about a run.
-struct Watch {
-    changes: Option<Inotify>,
-    keeper: Option<UnixStream>,
-    consumers: Vec<std::os::fd::BorrowedFd<'static>>,
-    begun: Instant,
+/// What an [`Observer`] has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Lines have come.
+    Lines,
+    /// The last line has come: the result.
+    Over,
+    /// Nothing has come yet.
+    Nothing,
 }
 
-impl Watch {
-    fn new(folder: &Folder, display: &Display) -> Result<Self, Error> {
+/// Whoever reads what is shown has gone.
+#[derive(Debug)]
+pub(crate) struct ConsumerGone;
+
+/// Sees all that comes of a run.
+pub(crate) struct Observer {
+    id: RunId,
+    folder: Arc<Folder>,
+    follower: Follower,
+    is_told: bool,
+    /// The result, while lines before it may still have to be read.
+    result: Option<Vec<u8>>,
+    changes: Option<Inotify>,
+    keeper: Option<UnixStream>,
+}
+
+impl Observer {
+    /// Finds the run.
+    pub(crate) fn new(id: &RunId, from: From) -> Result<Self, Error> {
+        let folder = Arc::new(find(id)?);
         // Without it, it is looked at from time to time.
         let changes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
         let changes = changes.filter(|changes| {
@@ -162,34 +174,74 @@ impl Watch {
                 | AddWatchFlags::IN_DELETE_SELF;
             changes.add_watch(&socket_path(&folder.dir(), "."), what).is_ok()
         });
-        let consumers = show::watched(Streams::Separate, display)?;
-        Ok(Self { changes, keeper: client::watch(folder), consumers, begun: Instant::now() })
+        Ok(Self {
+            id: id.clone(),
+            follower: Follower::new(Arc::clone(&folder), from),
+            keeper: client::watch(&folder),
+            folder,
+            is_told: false,
+            result: None,
+            changes,
+        })
     }
 
-    /// Waits until something may have changed, or the sink wants to show where the run is.
-    fn wait(&mut self, folder: &Folder, player: &mut Player) -> Result<(), Broken> {
-        if self.keeper.is_none() {
-            self.keeper = client::watch(folder);
+    /// Puts what has come into `lines`, in place of what is there.
+    pub(crate) fn next(&mut self, lines: &mut Vec<u8>) -> Result<News, Error> {
+        let id = &self.id;
+        let unreadable = |error: io::Error| unreadable(id, &error);
+        lines.clear();
+        if !self.is_told
+            && let Some((_, started)) = self.folder.about().map_err(unreadable)?
+        {
+            self.is_told = true;
+            lines.extend_from_slice(&started);
+            return Ok(News::Lines);
         }
-        let due = player.refresh(self.begun.elapsed())?;
-        let mut longest = due.map_or(LOOK_AGAIN, |due| {
-            due.saturating_sub(self.begun.elapsed()).clamp(Duration::from_millis(1), LOOK_AGAIN)
-        });
-        if self.keeper.is_none() {
-            // It starts, or is about to be seen as ended.
-            longest = longest.min(Duration::from_millis(10));
+        loop {
+            if self.follower.next(lines).map_err(unreadable)? {
+                return Ok(News::Lines);
+            }
+            if let Some(result) = self.result.take() {
+                self.follower.finish(lines).map_err(unreadable)?;
+                lines.extend_from_slice(&result);
+                return Ok(News::Over);
+            }
+            match self.folder.state().map_err(unreadable)? {
+                // What is in the journal now is all there is.
+                State::Ended(result) => self.result = Some(result),
+                State::Lost => {
+                    if self.follower.next(lines).map_err(unreadable)? {
+                        return Ok(News::Lines);
+                    }
+                    return Err(lost(id));
+                }
+                State::Elsewhere(host) => return Err(client::elsewhere(id, &host)),
+                State::Starting | State::Running => return Ok(News::Nothing),
+            }
         }
+    }
+
+    /// Waits until something may have come, at most so long.
+    pub(crate) fn wait(
+        &mut self,
+        longest: Duration,
+        consumers: &[BorrowedFd<'_>],
+    ) -> Result<(), ConsumerGone> {
+        if self.keeper.is_none() {
+            self.keeper = client::watch(&self.folder);
+        }
+        // Without its keeper it starts, or is about to be seen as ended.
+        let longest = longest.min(if self.keeper.is_some() { LOOK_AGAIN } else { LOOK_SOON });
         let mut fds: Vec<PollFd<'_>> =
-            self.consumers.iter().map(|&fd| PollFd::new(fd, PollFlags::empty())).collect();
-        let consumers = fds.len();
+            consumers.iter().map(|&fd| PollFd::new(fd, PollFlags::empty())).collect();
         fds.extend(self.changes.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
         let keeper_at = fds.len();
         fds.extend(self.keeper.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
         // Interrupted or not, all is looked at anew.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(longest)), None);
         let is_set = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
-        if fds[..consumers].iter().any(is_set) {
-            return Err(Lost::Gone.into());
+        if fds[..consumers.len()].iter().any(is_set) {
+            return Err(ConsumerGone);
         }
         let is_keeper_gone = fds.get(keeper_at).is_some_and(is_set);
         drop(fds);
@@ -244,6 +296,8 @@ fn unreadable(id: &RunId, error: &io::Error) -> Error {
 pub enum Send {
     /// For what it does by itself.
     Signal(Signal),
+    /// As if the keeper had received it.
+    Received(Signal),
     /// To stop the run as a timeout would.
     Stop,
 }
@@ -257,6 +311,7 @@ pub fn signal(id: &RunId, what: Send) -> Result<(), Error> {
     let folder = find(id)?;
     match what {
         Send::Signal(signal) => client::signal(&folder, id, signal),
+        Send::Received(signal) => client::receive(&folder, id, signal),
         Send::Stop => client::stop(&folder, id),
     }
 }

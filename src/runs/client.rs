@@ -66,6 +66,15 @@ pub(super) fn signal(folder: &Folder, id: &RunId, signal: Signal) -> Result<(), 
     ask(folder, id, &Request::Signal { signal: signal.to_string() })
 }
 
+/// Has the keeper do as if it had received a signal.
+///
+/// # Errors
+///
+/// Where the run is over.
+pub(super) fn receive(folder: &Folder, id: &RunId, signal: Signal) -> Result<(), Error> {
+    ask(folder, id, &Request::Receive { signal: signal.to_string() })
+}
+
 /// Has the run stopped as a timeout would.
 ///
 /// # Errors

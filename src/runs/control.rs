@@ -228,17 +228,10 @@ impl Server {
         match request {
             Request::Watch if !is_sending => connection.stage = Stage::Watching,
             Request::Signal { signal } if !is_sending => {
-                let answer = match Signal::from_str(&signal) {
-                    _ if self.handle.has_command_ended() => fault(RunFault::Ended, None),
-                    Ok(signal) => {
-                        self.handle.signal(signal);
-                        Answer::Done
-                    }
-                    Err(why) => {
-                        Answer::Failed { code: "usage".to_owned(), message: why, offset: None }
-                    }
-                };
-                connection.conclude(&answer);
+                connection.conclude(&self.with_signal(&signal, Handle::signal));
+            }
+            Request::Receive { signal } if !is_sending => {
+                connection.conclude(&self.with_signal(&signal, Handle::receive));
             }
             Request::Stop if !is_sending => {
                 let answer = if self.handle.has_command_ended() {
@@ -266,6 +259,18 @@ impl Server {
                 connection.stage = Stage::Waiting { until: self.input.accepted() };
             }
             _ => connection.is_over = true,
+        }
+    }
+
+    /// Does something with a signal, by its name.
+    fn with_signal(&self, name: &str, what: fn(&Handle, Signal)) -> Answer {
+        match Signal::from_str(name) {
+            _ if self.handle.has_command_ended() => fault(RunFault::Ended, None),
+            Ok(signal) => {
+                what(&self.handle, signal);
+                Answer::Done
+            }
+            Err(message) => Answer::Failed { code: "usage".to_owned(), message, offset: None },
         }
     }
 

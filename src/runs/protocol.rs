@@ -21,6 +21,11 @@ pub(super) enum Request {
         /// By its name.
         signal: String,
     },
+    /// To do as if the keeper had received a signal, which somebody received who stands for it.
+    Receive {
+        /// By its name.
+        signal: String,
+    },
     /// To stop the run as a timeout would.
     Stop,
     /// To send standard input.
