@@ -12,6 +12,7 @@
 //! | [`backend`] | how COMMAND becomes a program; structured input and result |
 //! | [`engine`] | one run: processes, readers, channel, supervisor, pump |
 //! | [`runs`] | detached runs: their folders, their keepers, and those who look at them |
+//! | [`remote`] | the same on another machine, through ssh |
 //! | [`cli`] | what was typed, what it means, and what is done about it |
 //!
 //! # Threads
@@ -49,6 +50,7 @@ pub mod backend;
 pub mod cli;
 pub mod engine;
 pub mod model;
+pub mod remote;
 pub mod runs;
 pub mod sink;
 pub mod sys;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use runcast::cli::parse::{Parsed, parse};
 use runcast::cli::runs::Said;
-use runcast::cli::{backends, detach, replay, run, runs};
+use runcast::cli::{backends, detach, remote, remote_end, replay, run, runs};
 use runcast::model::error::{Error, STATUS_FAILED};
 use runcast::sink::message;
 use runcast::sys::start;
@@ -41,6 +41,11 @@ fn dispatch(words: Vec<OsString>) -> u8 {
     match parse(words) {
         Parsed::Run(args) => run::run(*args),
         Parsed::Detach(args, identity) => say(&detach::run(*args, &identity)),
+        Parsed::Remote(args, request, host) => say(&remote::run(*args, &request, &host)),
+        Parsed::Ask { host, retry, definition, request } => {
+            say(&remote::ask(&host, retry, &definition, &request))
+        }
+        Parsed::RemoteEnd => remote_end::serve(),
         Parsed::Attach(args) => runs::attach(&args),
         Parsed::Wait(args) => say(&runs::wait(&args)),
         Parsed::Send(args) => say(&runs::send(&args)),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, Command, ValueHint};
 
 use crate::cli::backends::CallArgs;
+use crate::cli::remote::RemoteArgs;
 use crate::cli::values::{
     Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
     parse_line_size, parse_name, parse_nice, parse_on_lag, parse_partial_after, parse_path,
@@ -51,6 +52,9 @@ pub struct Args {
     /// Whether it outlives whoever started it.
     #[command(flatten)]
     pub detached: DetachedArgs,
+    /// Where it runs.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
     /// How the command becomes a program, and the value that it is handed.
     #[command(flatten)]
     pub call: CallArgs,

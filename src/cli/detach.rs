@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::args::Args;
+use crate::cli::args::{self, Args};
 use crate::cli::plan;
+use crate::cli::remote::given;
+use crate::cli::runs::Said;
 use crate::engine::run::show_failure;
 use crate::model::error::Error;
+use crate::model::run_id::RunId;
 use crate::model::spec::{Display, Format, OnDisconnect, OnLag, ResultDestination, Spec, Stdin};
 use crate::runs::start::{Request, Started, start};
 
@@ -13,20 +16,22 @@ use crate::runs::start::{Request, Started, start};
 ///
 /// `identity` is what the same command with the same options has the same of.
 #[must_use]
-pub fn run(args: Args, identity: &[u8]) -> (String, u8) {
+pub fn run(args: Args, identity: &[u8]) -> Said {
     let format = args.show.format;
+    match begin(args, identity, Vec::new()) {
+        Ok(started) => (said(&started.id, &started.line, started.existing, format), 0),
+        Err(error) => (String::new(), show_failure(error, format)),
+    }
+}
+
+/// Starts what the arguments ask for, with these secrets masked too.
+pub(super) fn begin(args: Args, identity: &[u8], secrets: Vec<Vec<u8>>) -> Result<Started, Error> {
     let asked = plan::display(&args);
     let (id, journal_bytes) = (args.detached.id.clone(), args.detached.journal);
     let request = Request { id: id.as_ref(), identity, journal_bytes };
-    let started = plan::plan(args).and_then(|spec| {
-        let spec = away(spec);
-        start(&spec, &display(asked), &request)
-            .map_err(|error| error.hidden(spec.capture.mask.as_deref()))
-    });
-    match started {
-        Ok(started) => (said(&started, format), 0),
-        Err(error) => (String::new(), show_failure(error, format)),
-    }
+    let spec = away(plan::plan_with(args, secrets)?);
+    start(&spec, &display(asked), &request)
+        .map_err(|error| error.hidden(spec.capture.mask.as_deref()))
 }
 
 /// The run as somebody else keeps it, who is elsewhere.
@@ -62,13 +67,14 @@ fn from_here(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-fn said(started: &Started, format: Format) -> String {
+/// What is said of a run that is there.
+pub(super) fn said(id: &RunId, started: &[u8], existing: bool, format: Format) -> String {
     if format == Format::Text {
-        return format!("{}\n", started.id);
+        return format!("{id}\n");
     }
-    let line = String::from_utf8_lossy(&started.line);
+    let line = String::from_utf8_lossy(started);
     match line.trim_end().strip_suffix('}') {
-        Some(fields) if started.existing => format!("{fields},\"existing\":true}}\n"),
+        Some(fields) if existing => format!("{fields},\"existing\":true}}\n"),
         _ => line.into_owned(),
     }
 }
@@ -79,8 +85,20 @@ pub(super) fn fault(matches: &clap::ArgMatches) -> Result<(), Error> {
         |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
     let wrong = |text: String| Err(Error::Usage(text));
     let stdin = matches.get_one::<Stdin>("stdin");
+    let is_remote = is_given("host");
+    if !is_remote {
+        for name in ["retry_timeout", "remote_runcast"] {
+            if is_given(name) {
+                let option = name.replace('_', "-");
+                return wrong(format!("'--{option}' goes with '--host'"));
+            }
+        }
+    }
     if !matches.get_flag("detach") {
         for name in ["id", "journal"] {
+            if is_remote {
+                break;
+            }
             if is_given(name) {
                 return wrong(format!("'--{name}' goes with '--detach'"));
             }
@@ -113,13 +131,8 @@ pub(super) fn fault(matches: &clap::ArgMatches) -> Result<(), Error> {
 /// What the same command with the same options, started in the same folder, has the same of: all that was typed
 /// but how the output looks, and the folder.
 pub(super) fn identity(matches: &clap::ArgMatches) -> Vec<u8> {
-    let mut options: Vec<&str> = matches
-        .ids()
-        .map(clap::Id::as_str)
-        .filter(|id| !matches!(*id, "format" | "id" | "detach"))
-        .filter(|id| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine))
-        .collect();
-    options.sort_unstable();
+    let is_counted = |name: &String| !["format", "id", "detach"].contains(&name.as_str());
+    let options = given(&args::command(), matches).into_iter().filter(is_counted);
     let mut identity = Vec::new();
     let mut add = |bytes: &[u8]| {
         // With their length before them, no two lists are the same bytes.
@@ -128,7 +141,7 @@ pub(super) fn identity(matches: &clap::ArgMatches) -> Vec<u8> {
     };
     for id in options {
         add(id.as_bytes());
-        for value in matches.get_raw(id).into_iter().flatten() {
+        for value in matches.get_raw(&id).into_iter().flatten() {
             add(value.as_encoded_bytes());
         }
     }

@@ -9,6 +9,8 @@ pub mod backends;
 pub mod detach;
 pub mod parse;
 pub mod plan;
+pub mod remote;
+pub mod remote_end;
 pub mod replay;
 pub mod run;
 pub mod runs;

@@ -1,6 +1,7 @@
 //! From words to what they ask for: a command to run, or one of the subcommands.
 
 use std::ffi::{OsStr, OsString};
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
@@ -12,12 +13,29 @@ use crate::cli::runs::{self, AttachArgs, ForgetArgs, RunsArgs, SendArgs, SignalA
 use crate::cli::usage::fault;
 use crate::model::error::Error;
 use crate::model::spec::Format;
+use crate::remote::host::Host;
+use crate::remote::wire::REMOTE_END;
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Parsed {
     /// To run a command.
     Run(Box<Args>),
+    /// To do either on another machine. The words are what was typed.
+    Remote(Box<Args>, Box<ArgMatches>, Host),
+    /// To have another machine do what a subcommand does.
+    Ask {
+        /// The machine.
+        host: Host,
+        /// How long to try again.
+        retry: Duration,
+        /// The definition of the subcommand.
+        definition: Box<Command>,
+        /// What was typed behind it.
+        request: Box<ArgMatches>,
+    },
+    /// To be the other end of such a connection.
+    RemoteEnd,
     /// To start one and leave it running. The bytes are what the same request has the same of.
     Detach(Box<Args>, Vec<u8>),
     /// To list the backends in this format and end with 0.
@@ -104,13 +122,16 @@ pub fn subcommands() -> impl Iterator<Item = Command> {
 /// What `argv` asks for; its first word is the name that runcast was called by.
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
     let argv: Vec<OsString> = argv.into_iter().collect();
+    if argv.len() == 2 && argv[1] == REMOTE_END {
+        return Parsed::RemoteEnd;
+    }
     let parsed = args::command().try_get_matches_from(&argv).and_then(|mut matches| {
         let request = matches.clone();
         let args = Args::from_arg_matches_mut(&mut matches)?;
         match subcommand(&argv, &args.command) {
             Some((subcommand, words)) => (subcommand.command)()
                 .try_get_matches_from(words)
-                .and_then(|mut matches| (subcommand.read)(&mut matches)),
+                .and_then(|matches| behind(subcommand, matches)),
             None => Ok(run(args, &request)),
         }
     });
@@ -120,6 +141,29 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
     })
 }
 
+/// What is asked for behind a subcommand.
+fn behind(subcommand: &Subcommand, mut matches: ArgMatches) -> Result<Parsed, clap::Error> {
+    let request = matches.clone();
+    let parsed = (subcommand.read)(&mut matches)?;
+    let remote = match &parsed {
+        Parsed::Wait(args) => &args.remote,
+        Parsed::Signal(args) => &args.remote,
+        Parsed::Runs(args) => &args.remote,
+        Parsed::Forget(args) => &args.remote,
+        // What these show or send does not fit into one answer.
+        _ => return Ok(parsed),
+    };
+    match remote.machine() {
+        None => Ok(parsed),
+        Some(host) => Ok(Parsed::Ask {
+            host,
+            retry: remote.retry_timeout,
+            definition: Box::new((subcommand.command)()),
+            request: Box::new(request),
+        }),
+    }
+}
+
 /// What arguments that name no subcommand ask for.
 fn run(args: Args, request: &ArgMatches) -> Parsed {
     if args.call.list_backends {
@@ -127,6 +171,9 @@ fn run(args: Args, request: &ArgMatches) -> Parsed {
     }
     if let Err(error) = detach::fault(request) {
         return Parsed::Error(error);
+    }
+    if let Some(host) = args.remote.machine() {
+        return Parsed::Remote(Box::new(args), Box::new(request.clone()), host);
     }
     if args.detached.detach {
         return Parsed::Detach(Box::new(args), detach::identity(request));

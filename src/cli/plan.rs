@@ -68,6 +68,12 @@ pub fn display_recorded(args: &ShowArgs) -> Display {
 /// [`Error::File`] when a file cannot be read, or one of `--env-file` has a line that is no `NAME=VALUE`; and
 /// what a backend has against what it is asked for.
 pub fn plan(args: Args) -> Result<Spec, Error> {
+    plan_with(args, Vec::new())
+}
+
+/// The same, with these secrets masked too.
+pub(super) fn plan_with(args: Args, mut hidden: Vec<Vec<u8>>) -> Result<Spec, Error> {
+    hidden.extend(secrets(&args.output)?);
     let Args { limits, processes, surroundings, output, result, call: asked, command, .. } = args;
     let environment = environment(&surroundings)?;
     let call = load(&Asked {
@@ -107,7 +113,7 @@ pub fn plan(args: Args) -> Result<Spec, Error> {
             split: output.split,
             partial_after: output.partial_after.unwrap_or(Some(DEFAULT_PARTIAL_AFTER)),
             strip_ansi: output.strip_ansi,
-            mask: mask(&output)?,
+            mask: mask(&hidden)?,
         },
         drain: processes.drain,
         leftover: processes.leftover,
@@ -115,8 +121,21 @@ pub fn plan(args: Args) -> Result<Spec, Error> {
     })
 }
 
+/// What hides them; `None` where there are none.
+fn mask(secrets: &[Vec<u8>]) -> Result<Option<Arc<Mask>>, Error> {
+    if secrets.is_empty() {
+        return Ok(None);
+    }
+    let mask = Mask::new(secrets).map_err(|why| Error::File {
+        option: "--mask-env",
+        path: "and --mask-file".into(),
+        why: why.to_string(),
+    })?;
+    Ok(Some(Arc::new(mask)))
+}
+
 /// What is to be hidden.
-fn mask(asked: &OutputArgs) -> Result<Option<Arc<Mask>>, Error> {
+pub(super) fn secrets(asked: &OutputArgs) -> Result<Vec<Vec<u8>>, Error> {
     let failed = |option, path: &OsStr, why: String| Error::File { option, path: path.into(), why };
     let too_short = "a secret has at least 4 bytes";
     let mut secrets = Vec::new();
@@ -139,12 +158,7 @@ fn mask(asked: &OutputArgs) -> Result<Option<Arc<Mask>>, Error> {
             secrets.push(secret);
         }
     }
-    if secrets.is_empty() {
-        return Ok(None);
-    }
-    let mask = Mask::new(&secrets)
-        .map_err(|why| failed("--mask-env", OsStr::new("and --mask-file"), why.to_string()))?;
-    Ok(Some(Arc::new(mask)))
+    Ok(secrets)
 }
 
 /// A JSON object has each name once; the last value given is the one that counts.
@@ -170,7 +184,7 @@ fn environment(asked: &SurroundingArgs) -> Result<Option<Environment>, Error> {
     Ok(Some(composed(&own, *clear_env, unset, files, env)))
 }
 
-fn read_env_file(path: &PathBuf) -> Result<Environment, Error> {
+pub(super) fn read_env_file(path: &PathBuf) -> Result<Environment, Error> {
     fs::read(path)
         .map_err(|error| reason(&error))
         .and_then(|content| parse_env_file(&content))

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::cli::args::{ShowArgs, finished};
 use crate::cli::plan;
+use crate::cli::remote::RemoteArgs;
 use crate::cli::values::{TimeLimit, Words, text};
 use crate::engine::run::show_failure;
 use crate::model::error::Error;
@@ -21,6 +22,8 @@ use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::model::spec::{Capture, Format};
 use crate::model::units::{parse_duration, parse_limit_duration};
+use crate::remote::session::{self, Hold, Input, Task};
+use crate::remote::upkeep;
 use crate::runs::attach::{self, Send};
 use crate::runs::follow::From;
 use crate::runs::list::{self, Listed};
@@ -47,6 +50,10 @@ pub struct FormatArg {
 /// What was typed behind `attach`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AttachArgs {
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// Show only what comes after chunk SEQ
     #[arg(long, value_name = "SEQ", value_parser = text(parse_number))]
     pub after: Option<u64>,
@@ -70,6 +77,10 @@ pub struct Lines([u64; 2]);
 /// What was typed behind `wait`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct WaitArgs {
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// Wait no longer than this, then end with 124; the run goes on
     #[arg(short, long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
     pub timeout: Option<TimeLimit>,
@@ -85,6 +96,10 @@ pub struct WaitArgs {
 /// What was typed behind `send`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SendArgs {
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// Where these bytes belong; what the run already has of them is skipped
     #[arg(long, value_name = "BYTES", value_parser = text(parse_number))]
     pub offset: Option<u64>,
@@ -104,6 +119,10 @@ pub struct SendArgs {
 /// What was typed behind `signal`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SignalArgs {
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// Stop the run as a timeout would, with its own signal and grace
     #[arg(long, conflicts_with = "signal")]
     pub stop: bool,
@@ -124,6 +143,10 @@ pub struct SignalArgs {
 /// What was typed behind `runs`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RunsArgs {
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// How it looks.
     #[command(flatten)]
     pub format: FormatArg,
@@ -132,6 +155,10 @@ pub struct RunsArgs {
 /// What was typed behind `forget`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ForgetArgs {
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+
     /// All that are over
     #[arg(long)]
     pub finished: bool,
@@ -240,6 +267,25 @@ pub fn attach(args: &AttachArgs) -> u8 {
         (None, after) => From::After(after.unwrap_or(0)),
     };
     let capture = Capture { max_output_bytes: plan::DEFAULT_OUTPUT_BYTES, ..Capture::default() };
+    if let Some(host) = args.remote.machine() {
+        let (after, lines) = match from {
+            From::After(after) => (after, None),
+            From::Lines(lines) => (0, Some(lines)),
+        };
+        let task = Task {
+            host: &host,
+            retry: args.remote.retry_timeout,
+            id: &args.run.run,
+            start: None,
+            after,
+            lines,
+            input: Input::None,
+            hold: Hold::Watched,
+            capture: &capture,
+            limits: None,
+        };
+        return session::show(task, &plan::display_recorded(&args.show));
+    }
     attach::attach(&args.run.run, from, &plan::display_recorded(&args.show), &capture)
 }
 
@@ -267,7 +313,15 @@ pub fn send(args: &SendArgs) -> Said {
         op: &'static str,
         offset: u64,
     }
-    match attach::send(&args.run.run, &mut io::stdin().lock(), args.offset, args.eof) {
+    let (id, mut source) = (&args.run.run, io::stdin().lock());
+    let sent = match args.remote.machine() {
+        Some(host) => {
+            let retry = args.remote.retry_timeout;
+            upkeep::send(&host, retry, id, &mut source, args.offset, args.eof)
+        }
+        None => attach::send(id, &mut source, args.offset, args.eof),
+    };
+    match sent {
         Ok(offset) => (line_of(&Sent { op: "stdin", offset }), 0),
         Err(error) => failed(error, args.format.format),
     }

@@ -136,7 +136,7 @@ fn fail(error: &Error) -> u8 {
 }
 
 /// Where the result goes beside the sink.
-fn open_result(display: &Display) -> Result<Option<ResultFile>, Error> {
+pub(crate) fn open_result(display: &Display) -> Result<Option<ResultFile>, Error> {
     match &display.result {
         None | Some(ResultDestination::Stdout) => Ok(None),
         Some(ResultDestination::File(path)) => ResultFile::at_path(path).map(Some),

@@ -177,6 +177,20 @@ pub enum Error {
         /// More about it.
         why: Option<String>,
     },
+    /// Another machine cannot be reached, and trying again would not help.
+    Remote {
+        /// The machine.
+        host: String,
+        /// Why.
+        why: String,
+    },
+    /// The connection to another machine broke, and did not come again in time. The run there goes on.
+    Disconnected {
+        /// The machine.
+        host: String,
+        /// The run, and what to do to see it again.
+        why: String,
+    },
     /// What another process of runcast's failed with.
     Reported {
         /// Its code.
@@ -251,6 +265,8 @@ impl Error {
             Self::Chdir { .. } => ErrorCode::ChdirFailed,
             Self::File { .. } | Self::Recording { .. } | Self::Home { .. } => ErrorCode::FileFailed,
             Self::Run { fault, .. } => fault.code(),
+            Self::Remote { .. } => ErrorCode::RemoteFailed,
+            Self::Disconnected { .. } => ErrorCode::Disconnected,
             Self::Reported { code, .. } => *code,
             Self::BackendUnknown { .. } => ErrorCode::BackendUnknown,
             Self::BackendNotCallable { .. } => ErrorCode::BackendNotCallable,
@@ -334,6 +350,12 @@ impl fmt::Display for Error {
             Self::Run { fault, id, why: None } => write!(f, "{id}: {}", fault.text()),
             Self::Run { fault, id, why: Some(why) } => {
                 write!(f, "{id}: {}: {}", fault.text(), OneLine(why))
+            }
+            Self::Remote { host, why } => {
+                write!(f, "--host {}: {}", OneLine(host), OneLine(why))
+            }
+            Self::Disconnected { host, why } => {
+                write!(f, "disconnected from {}: {}", OneLine(host), OneLine(why))
             }
             Self::Reported { message, .. } => write!(f, "{}", OneLine(message)),
             Self::Internal(what) => write!(f, "internal error: {what}"),

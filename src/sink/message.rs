@@ -27,3 +27,8 @@ fn write(line: &str, patience: &Arc<Patience>) {
             .write(line.as_bytes());
     }
 }
+
+/// Writes on standard error what another process of runcast's has said there.
+pub fn pass_on(said: &[u8]) {
+    write(&String::from_utf8_lossy(said), &Arc::default());
+}

@@ -84,7 +84,7 @@ impl ResultFile {
     /// Where it cannot be written.
     pub fn stage(&mut self, result: &Event<'_>) -> Result<(), Error> {
         if let Place::Regular { path, staged } = &mut self.place {
-            match write_beside(path, result) {
+            match write_beside(path, |writer| write_json_line(writer, result)) {
                 Ok(file) => *staged = Some(file),
                 Err(error) => return Err(self.error(error)),
             }
@@ -119,6 +119,28 @@ impl ResultFile {
             Place::Fifo(path) => {
                 let fifo = open_when_read(&path, patience).map_err(failed)?;
                 write_out(fifo.into(), result, &name, patience)
+            }
+        }
+    }
+
+    /// Puts a result that is a line already in its place.
+    ///
+    /// # Errors
+    ///
+    /// Where that fails.
+    pub fn replace(self, line: &[u8], patience: &Arc<Patience>) -> Result<(), Error> {
+        let name = self.name();
+        let failed = |source: io::Error| Error::Output { what: name.clone(), source };
+        match self.place {
+            Place::Regular { path, .. } => {
+                let beside =
+                    write_beside(&path, |writer| writer.write_all(line)).map_err(failed)?;
+                beside.persist(path).map(drop).map_err(|error| failed(error.error))
+            }
+            Place::Open(fd) => write_line_out(fd, line, &name, patience),
+            Place::Fifo(path) => {
+                let fifo = open_when_read(&path, patience).map_err(failed)?;
+                write_line_out(fifo.into(), line, &name, patience)
             }
         }
     }
@@ -191,9 +213,28 @@ fn write_out(
     name: &str,
     patience: &Arc<Patience>,
 ) -> Result<(), Error> {
+    write_with(fd, name, patience, |destination| destination.put_event(result))
+}
+
+/// Writes a line to something that somebody reads.
+fn write_line_out(
+    fd: OwnedFd,
+    line: &[u8],
+    name: &str,
+    patience: &Arc<Patience>,
+) -> Result<(), Error> {
+    write_with(fd, name, patience, |destination| destination.put(line))
+}
+
+fn write_with(
+    fd: OwnedFd,
+    name: &str,
+    patience: &Arc<Patience>,
+    put: impl FnOnce(&mut Destination) -> Result<(), Lost>,
+) -> Result<(), Error> {
     let failed = |source: io::Error| Error::Output { what: name.to_owned(), source };
     let mut destination = Destination::new(Outlet::Opened(fd), name, patience);
-    match destination.put_event(result).and_then(|()| destination.flush()) {
+    match put(&mut destination).and_then(|()| destination.flush()) {
         Ok(()) => Ok(()),
         Err(Lost::Gone) => Err(failed(io::Error::from_raw_os_error(libc::EPIPE))),
         Err(Lost::Failed(error)) => Err(error),
@@ -227,7 +268,10 @@ fn may_write(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a file beside `path`, with the mode of what is there or that of any new file.
-fn write_beside(path: &Path, result: &Event<'_>) -> io::Result<NamedTempFile> {
+fn write_beside(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<NamedTempFile> {
     let old = fs::metadata(path).ok().map(|found| found.permissions());
     let mode = old.clone().unwrap_or_else(|| Permissions::from_mode(0o666));
     let mut file =
@@ -237,7 +281,7 @@ fn write_beside(path: &Path, result: &Event<'_>) -> io::Result<NamedTempFile> {
         file.as_file().set_permissions(old)?;
     }
     let mut writer = BufWriter::new(&mut file);
-    write_json_line(&mut writer, result)?;
+    write(&mut writer)?;
     writer.flush()?;
     drop(writer);
     Ok(file)

@@ -28,7 +28,7 @@ pub(super) fn ignore_pipe() {
 }
 
 /// Whether this signal's disposition is to be ignored now.
-pub(super) fn is_ignored(signal: Signal) -> bool {
+pub fn is_ignored(signal: Signal) -> bool {
     // SAFETY: an all-zero sigaction is a valid one.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action the call only reads, into a live value.

@@ -1,0 +1,12 @@
+//! The same on another machine, through the user's own ssh.
+//!
+//! Over there runcast keeps a detached run, and its other end ([`wire`]) speaks for it over ssh's standard streams.
+//! Here a [`session`] starts it and shows it, goes on where it was when the connection breaks, and passes signals
+//! and standard input on. Nothing listens on a port, and nothing is scheduled.
+
+mod connection;
+mod feed;
+pub mod host;
+pub mod session;
+pub mod upkeep;
+pub mod wire;
