@@ -116,7 +116,7 @@ pub(super) fn identity(matches: &clap::ArgMatches) -> Vec<u8> {
     let mut options: Vec<&str> = matches
         .ids()
         .map(clap::Id::as_str)
-        .filter(|id| !matches!(*id, "format" | "id" | "detach"))
+        .filter(|id| !matches!(*id, "format" | "prefix" | "color" | "id" | "detach"))
         .filter(|id| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine))
         .collect();
     options.sort_unstable();

@@ -6,6 +6,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::args::{self, Args};
+use crate::cli::attached::with_equals_signs;
 use crate::cli::detach;
 use crate::cli::replay::{self, ReplayArgs};
 use crate::cli::runs::{self, AttachArgs, ForgetArgs, RunsArgs, SendArgs, SignalArgs, WaitArgs};
@@ -103,8 +104,9 @@ pub fn subcommands() -> impl Iterator<Item = Command> {
 
 /// What `argv` asks for; its first word is the name that runcast was called by.
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
-    let argv: Vec<OsString> = argv.into_iter().collect();
-    let parsed = args::command().try_get_matches_from(&argv).and_then(|mut matches| {
+    let command = args::command();
+    let argv = with_equals_signs(&command, argv);
+    let parsed = command.try_get_matches_from(&argv).and_then(|mut matches| {
         let request = matches.clone();
         let args = Args::from_arg_matches_mut(&mut matches)?;
         match subcommand(&argv, &args.command) {
@@ -127,6 +129,9 @@ fn run(args: Args, request: &ArgMatches) -> Parsed {
     }
     if let Err(error) = detach::fault(request) {
         return Parsed::Error(error);
+    }
+    if let Some(fault) = args.contradiction() {
+        return Parsed::Error(Error::Usage(fault));
     }
     if args.detached.detach {
         return Parsed::Detach(Box::new(args), detach::identity(request));

@@ -16,9 +16,12 @@ pub mod logfmt;
 mod logged;
 pub mod message;
 pub mod ndjson;
+pub mod prefixed;
 pub mod result_file;
 pub mod snapshot;
 mod stamp;
+pub mod status_line;
+mod stop_message;
 pub mod tee;
 pub mod text;
 
