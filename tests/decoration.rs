@@ -189,6 +189,12 @@ fn result_and_recording_have_no_prefix() {
 }
 
 #[test]
+fn a_secret_is_hidden_in_a_prefix_too() {
+    let run = runcast("--mask-env=TOKEN -phush:{seq}:").env("TOKEN", "hush");
+    assert_eq!(run.puppet("say:hush").run().exited(0).out(), "***:1:***\n");
+}
+
+#[test]
 fn other_formats_have_no_prefix() {
     let ran = ndjson("-p").puppet("say:x").run().exited(0);
     assert_eq!(ran.contents("stdout"), ["x\n"]);
