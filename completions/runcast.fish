@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_runcast_global_optspecs
-    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet snapshot-every= stderr-level= meta= merge split= max-line= partial-after= strip-ansi mask-env= mask-file= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= d/detach id= journal= backend= input= callable max-result= list-backends h/help V/version
+    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet snapshot-every= stderr-level= meta= p/prefix= T/timestamps= color= progress= merge split= max-line= partial-after= strip-ansi mask-env= mask-file= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= d/detach id= journal= backend= input= callable max-result= list-backends h/help V/version
 end
 
 function __fish_runcast_needs_command
@@ -55,6 +55,14 @@ info\t''
 warn\t''
 error\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -s p -l prefix -d 'Begin each line with TEMPLATE (text) [default template: \'{stream} | \']' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -s T -l timestamps -d 'Begin each line with its time (text); add time to every chunk (ndjson)' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l color -d 'Whether prefixes and the status line are in colour' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c runcast -n "__fish_runcast_needs_command" -l progress -d 'Whether a status line stands under the output (text on a terminal)' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l split -d 'What ends a line: LF; LF, CR or CR LF; NUL' -r -f -a "lf\t''
 cr\t''
 nul\t''"

@@ -4,6 +4,7 @@ mod harness;
 
 mod backends;
 mod consumer;
+mod decoration;
 mod descriptors;
 mod docs;
 mod endurance;

@@ -21,12 +21,16 @@ use crate::model::rlimits::parse_rlimits;
 use crate::model::run_id::RunId;
 use crate::model::signal::{Signal, parse_signal_map};
 use crate::model::spec::{
-    Format, Keep, Leftover, Level, OnDisconnect, OnLag, ResultDestination, Split, Stdin,
+    Format, Keep, Leftover, Level, OnDisconnect, OnLag, ResultDestination, Split, Stdin, When,
 };
+use crate::model::template::{DEFAULT_TEMPLATE, Template, TimeFormat};
 use crate::model::units::{
     parse_duration, parse_limit_duration, parse_meta, parse_size, parse_size_or_unlimited,
     parse_umask,
 };
+
+const WHEN: Words<When> =
+    Words(&[("auto", When::Auto), ("always", When::Always), ("never", When::Never)]);
 
 /// What was typed.
 #[derive(Debug, Clone, clap::Args)]
@@ -69,6 +73,17 @@ pub struct Args {
         hide = true
     )]
     pub command: Vec<OsString>,
+}
+
+impl Args {
+    /// What was asked for and does not go together.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let OutputArgs { progress, on_lag, .. } = &self.output;
+        let is_lagging = matches!(on_lag, OnLag::Drop { .. });
+        // With drop, nobody knows what of the output is on the terminal already.
+        (self.show.format == Format::Text && *progress != When::Never && is_lagging)
+            .then(|| "'--progress' cannot be shown with '--on-lag drop'".to_owned())
+    }
 }
 
 /// What stops the run, and how.
@@ -245,6 +260,36 @@ pub struct ShowArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
+    /// Begin each line with TEMPLATE (text) [default template: '{stream} | ']
+    ///
+    /// {stream}, {time}, {elapsed}, {delta}, {seq} and {pid} stand for what they name, {{ and }} for braces.
+    /// TEMPLATE is attached: --prefix=TEMPLATE, -pTEMPLATE or -p=TEMPLATE.
+    #[arg(short, long, value_name = "TEMPLATE", num_args = 0..=1, require_equals = true,
+          default_missing_value = DEFAULT_TEMPLATE, value_parser = text(Template::parse))]
+    pub prefix: Option<Template>,
+
+    /// Begin each line with its time (text); add time to every chunk (ndjson)
+    ///
+    /// FORMAT is iso (default: UTC, microseconds), local, elapsed, delta (since the line before), or a pattern
+    /// of strftime, in local time. It is attached: --timestamps=FORMAT, -TFORMAT or -T=FORMAT. With --prefix
+    /// the time comes first.
+    #[arg(short = 'T', long, value_name = "FORMAT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "iso", value_parser = text(TimeFormat::parse))]
+    pub timestamps: Option<TimeFormat>,
+
+    /// Whether prefixes and the status line are in colour
+    ///
+    /// auto: on a terminal, as NO_COLOR, CLICOLOR and CLICOLOR_FORCE say. The command's own colours stay.
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = WHEN)]
+    pub color: When,
+
+    /// Whether a status line stands under the output (text on a terminal)
+    ///
+    /// It tells how long the run has lasted, how many lines and bytes it has written, and when last. Standard
+    /// error has to be a terminal; auto leaves out those that call themselves dumb.
+    #[arg(long, value_name = "WHEN", default_value = "never", value_parser = WHEN)]
+    pub progress: When,
+
     /// Give both streams one pipe, as 2>&1: their order is then exact
     #[arg(long)]
     pub merge: bool,
@@ -530,6 +575,35 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_may_be_left_out_is_attached() {
+        let prefix = |line: &[&str]| run(line).output.prefix;
+        let template = |typed| Template::parse(typed).ok();
+        for line in [&["-p", "make"][..], &["--prefix", "make"], &["-qp", "make"]] {
+            assert_eq!(prefix(line), template(DEFAULT_TEMPLATE), "{line:?}");
+            assert_eq!(run(line).command, ["make"], "{line:?}");
+        }
+        for line in [&["--prefix=> ", "x"][..], &["-p> ", "x"], &["-p=> ", "x"], &["-qp> ", "x"]] {
+            assert_eq!(prefix(line), template("> "), "{line:?}");
+        }
+        assert_eq!(prefix(&["-pa", "-p=b", "x"]), template("b"));
+        assert_eq!(prefix(&["x", "-p"]), None);
+        let timestamps = |line: &[&str]| run(line).output.timestamps;
+        assert_eq!(timestamps(&["-T", "iso"]), Some(TimeFormat::Iso));
+        assert_eq!(timestamps(&["-Telapsed", "x"]), Some(TimeFormat::Elapsed));
+        assert_eq!(timestamps(&["-T%H:%M", "x"]), TimeFormat::parse("%H:%M").ok());
+        assert_eq!(timestamps(&["--timestamps=%H:%M", "x"]), TimeFormat::parse("%H:%M").ok());
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_a_usage_error() {
+        let dropping = ["--progress=auto", "--on-lag=drop", "x"];
+        assert_eq!(fault_of(words(&dropping)), "'--progress' cannot be shown with '--on-lag drop'");
+        // Other formats have no status line anyhow.
+        run(&["--format=ndjson", "--progress=auto", "--on-lag=drop", "x"]);
+        run(&["--progress=never", "--on-lag=drop", "x"]);
+    }
+
+    #[test]
     fn a_result_goes_to_a_file_a_descriptor_or_standard_output() {
         let result = |dest| run(&["--result", dest, "x"]).result.result;
         assert_eq!(result("-"), Some(ResultDestination::Stdout));
@@ -590,6 +664,18 @@ mod tests {
                 &["--keep", "", "x"],
                 "a value is required for '--keep <PART>' (possible values: head, tail, both)",
             ),
+            (
+                &["-p{name}", "x"],
+                "invalid value '{name}' for '--prefix[=<TEMPLATE>]': unknown placeholder {name} (there are stream, time, elapsed, delta, seq, pid)",
+            ),
+            (
+                &["-Tp", "x"],
+                "invalid value 'p' for '--timestamps[=<FORMAT>]': neither iso, local, elapsed, delta nor a pattern with %",
+            ),
+            (
+                &["--prefix=", "x"],
+                "invalid value '' for '--prefix[=<TEMPLATE>]': the template is empty",
+            ),
             (&["--nice", "x", "x"], "invalid value 'x' for '--nice <N>': not a whole number"),
             (
                 &["--max-line=3", "x"],
@@ -617,7 +703,7 @@ mod tests {
         let takes_value = |arg: &&Arg| !arg.is_positional() && arg.get_action().takes_values();
         for option in definition.get_arguments().filter(takes_value) {
             let name = option.get_long().expect("every option has a long name");
-            let any_bytes = [
+            let any_text = [
                 "chdir",
                 "env-file",
                 "stdin",
@@ -627,8 +713,9 @@ mod tests {
                 "unset",
                 "mask-env",
                 "mask-file",
+                "prefix",
             ];
-            let is_free = any_bytes.contains(&name);
+            let is_free = any_text.contains(&name);
             // Whether these make sense is for the backend to say, in a result.
             if ["backend", "input"].contains(&name) {
                 continue;
@@ -642,7 +729,8 @@ mod tests {
                 match parse(line) {
                     Parsed::Error(error) => {
                         let line = error.to_string();
-                        assert!(line.contains(&format!("'--{name} <")), "{line}");
+                        let named = [format!("'--{name} <"), format!("'--{name}[=<")];
+                        assert!(named.iter().any(|named| line.contains(named)), "{line}");
                         assert!(!line.contains(|c: char| c.is_control()), "{line:?}");
                     }
                     parsed => assert!(

@@ -5,6 +5,7 @@
 //! engine's work and the sinks'.
 
 pub mod args;
+mod attached;
 pub mod backends;
 pub mod detach;
 pub mod parse;

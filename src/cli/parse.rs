@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::args::{self, Args};
+use crate::cli::attached::with_equals_signs;
 use crate::cli::detach;
 use crate::cli::replay::{self, ReplayArgs};
 use crate::cli::runs::{self, AttachArgs, ForgetArgs, RunsArgs, SendArgs, SignalArgs, WaitArgs};
@@ -121,11 +122,12 @@ pub fn subcommands() -> impl Iterator<Item = Command> {
 
 /// What `argv` asks for; its first word is the name that runcast was called by.
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
-    let argv: Vec<OsString> = argv.into_iter().collect();
+    let command = args::command();
+    let argv = with_equals_signs(&command, argv);
     if argv.len() == 2 && argv[1] == REMOTE_END {
         return Parsed::RemoteEnd;
     }
-    let parsed = args::command().try_get_matches_from(&argv).and_then(|mut matches| {
+    let parsed = command.try_get_matches_from(&argv).and_then(|mut matches| {
         let request = matches.clone();
         let args = Args::from_arg_matches_mut(&mut matches)?;
         match subcommand(&argv, &args.command) {
@@ -171,6 +173,9 @@ fn run(args: Args, request: &ArgMatches) -> Parsed {
     }
     if let Err(error) = detach::fault(request) {
         return Parsed::Error(error);
+    }
+    if let Some(fault) = args.contradiction() {
+        return Parsed::Error(Error::Usage(fault));
     }
     if let Some(host) = args.remote.machine() {
         return Parsed::Remote(Box::new(args), Box::new(request.clone()), host);

@@ -38,6 +38,10 @@ pub(super) const DEFAULT_OUTPUT_BYTES: u64 = 256 << 10;
 pub fn display(args: &Args) -> Display {
     Display {
         show_argv: !args.output.no_argv,
+        prefix: args.output.prefix.clone(),
+        timestamps: args.output.timestamps.clone(),
+        color: args.output.color,
+        progress: args.output.progress,
         shows_unfinished: args.output.partial_after.is_some(),
         heartbeat: args.output.heartbeat.flatten().filter(|_| args.show.format == Format::Ndjson),
         on_lag: args.output.on_lag,

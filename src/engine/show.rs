@@ -2,16 +2,21 @@
 
 use std::env;
 use std::fs::{OpenOptions, Permissions};
+use std::io::IsTerminal;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use jiff::tz::TimeZone;
+
 use crate::model::error::{Error, reason};
 use crate::model::event::Stream;
 use crate::model::spec::{
-    Capture, Display, Format, Limits, OnDisconnect, OnLag, ResultDestination, Streams,
+    Capture, Display, Format, Limits, OnDisconnect, OnLag, ResultDestination, Streams, When,
 };
 use crate::sink::Sink;
 use crate::sink::cast::{Cast, LineEnd, Screen};
@@ -22,10 +27,19 @@ use crate::sink::lined::{Lined, Shows};
 use crate::sink::log::Log;
 use crate::sink::logfmt::Logfmt;
 use crate::sink::ndjson::Ndjson;
+use crate::sink::prefixed::{LinePrefix, Prefixed};
 use crate::sink::snapshot::Snapshot;
+use crate::sink::status_line::StatusLine;
 use crate::sink::tee::Tee;
 use crate::sink::text::Text;
 use crate::sys::{descriptors, window};
+
+/// What the prefixes of the streams look like, in their order: colours that can be told apart, and read on light
+/// and dark, and that claim nothing of what the lines say.
+const PREFIX_STYLES: [Style; 2] = [AnsiColor::Cyan.on_default(), AnsiColor::Magenta.on_default()];
+
+/// What the status line looks like.
+const STATUS_STYLE: Style = Style::new().dimmed();
 
 /// What the run is shown in, and recorded in.
 ///
@@ -69,8 +83,7 @@ pub(crate) fn recorded(
     let recording: Box<dyn Sink> = if path.as_os_str().as_bytes().ends_with(b".cast") {
         Box::new(Cast::new(out, screen()))
     } else {
-        let events = Ndjson::new(out, &display.metadata, false);
-        Box::new(Lined::new(events, capture, Shows::Pieces))
+        Box::new(Lined::new(ndjson(out, display), capture, Shows::Pieces))
     };
     Ok(Box::new(Tee::new(shown, recording, name, patience)))
 }
@@ -124,12 +137,11 @@ fn on_standard_output(
     Ok(match display.format {
         Format::Text => {
             let stderr = destination(Stream::Stderr, patience)?;
-            Box::new(Text::new([stdout, stderr], display, limits.cloned()))
+            let shown = as_text([stdout, stderr], display, capture, limits);
+            with_status(shown, display, limits, patience)?
         }
         Format::Snapshot => Box::new(Snapshot::new(stdout, display.snapshot_every, display.quiet)),
-        Format::Ndjson => {
-            Box::new(Lined::new(Ndjson::new(stdout, &display.metadata, false), capture, shows))
-        }
+        Format::Ndjson => Box::new(Lined::new(ndjson(stdout, display), capture, shows)),
         Format::Cri => Box::new(Lined::new(Cri::new(stdout, capture.split), capture, shows)),
         Format::Log => {
             let log = Log::new(stdout, capture.split, display.stderr_level);
@@ -140,6 +152,66 @@ fn on_standard_output(
             Box::new(Lined::new(logfmt, capture, shows))
         }
     })
+}
+
+fn ndjson(out: Destination, display: &Display) -> Ndjson {
+    Ndjson::new(out, &display.metadata, display.timestamps.is_some())
+}
+
+fn as_text(
+    destinations: [Destination; 2],
+    display: &Display,
+    capture: &Capture,
+    limits: Option<&Limits>,
+) -> Box<dyn Sink> {
+    let limits = limits.cloned();
+    let Some(template) = display.line_prefix() else {
+        return Box::new(Text::new(destinations, display, limits));
+    };
+    let zone = if template.needs_zone() { TimeZone::system() } else { TimeZone::UTC };
+    let styles = Stream::ALL.map(|stream| {
+        let is_coloured = is_coloured(stream, display.color);
+        if is_coloured { PREFIX_STYLES[stream.index()] } else { Style::new() }
+    });
+    let prefix = LinePrefix { template, zone, styles };
+    let result_last = display.result == Some(ResultDestination::Stdout);
+    Box::new(Prefixed::new(destinations, &prefix, capture.split, limits, result_last))
+}
+
+/// The sink with a status line under it, where that is asked for and standard error is a terminal.
+fn with_status(
+    shown: Box<dyn Sink>,
+    display: &Display,
+    limits: Option<&Limits>,
+    patience: &Arc<Patience>,
+) -> Result<Box<dyn Sink>, Error> {
+    if display.progress == When::Never {
+        return Ok(shown);
+    }
+    let [stdout, stderr] = [standard(Stream::Stdout)?, standard(Stream::Stderr)?];
+    let is_dumb = || std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+    if !stderr.is_terminal() || (display.progress == When::Auto && is_dumb()) {
+        return Ok(shown);
+    }
+    let on_terminal = [stdout.is_terminal() && !display.quiet, !display.quiet];
+    let is_coloured = is_coloured(Stream::Stderr, display.color);
+    let style = if is_coloured { STATUS_STYLE } else { Style::new() };
+    let terminal = destination(Stream::Stderr, patience)?;
+    let timeout = limits.and_then(|limits| limits.timeout);
+    Ok(Box::new(StatusLine::new(shown, terminal, on_terminal, style, timeout)))
+}
+
+/// Whether what is runcast's own is in colour where this stream is shown.
+fn is_coloured(stream: Stream, color: When) -> bool {
+    let choice = || match stream {
+        Stream::Stdout => AutoStream::choice(&std::io::stdout()),
+        Stream::Stderr => AutoStream::choice(&std::io::stderr()),
+    };
+    match color {
+        When::Auto => choice() != ColorChoice::Never,
+        When::Always => true,
+        When::Never => false,
+    }
 }
 
 fn destination(stream: Stream, patience: &Arc<Patience>) -> Result<Destination, Error> {

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::model::mask::Mask;
 use crate::model::rlimits::Rlimit;
 use crate::model::signal::Signal;
+use crate::model::template::{Template, TimeFormat};
 
 /// One run, as asked for.
 #[derive(Debug, Clone)]
@@ -232,6 +233,14 @@ pub struct Display {
     pub quiet: bool,
     /// Whether events carry the command line.
     pub show_argv: bool,
+    /// What each line of text begins with.
+    pub prefix: Option<Template>,
+    /// How the time is written that each line of text begins with; chunks then have one too.
+    pub timestamps: Option<TimeFormat>,
+    /// Whether what is runcast's own is in colour.
+    pub color: When,
+    /// Whether text has a status line under it.
+    pub progress: When,
     /// What every chunk carries as `metadata`, in the order given.
     pub metadata: Vec<(String, String)>,
     /// Whether unfinished lines go out in a format that shows whole lines to people.
@@ -259,6 +268,10 @@ impl Default for Display {
             format: Format::Text,
             quiet: false,
             show_argv: true,
+            prefix: None,
+            timestamps: None,
+            color: When::Auto,
+            progress: When::Never,
             metadata: Vec::new(),
             shows_unfinished: true,
             snapshot_every: DEFAULT_SNAPSHOT_EVERY,
@@ -278,23 +291,39 @@ const DEFAULT_SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
 impl Display {
     /// Hides what the mask hides in what is added to the output.
     pub fn hide(&mut self, mask: Option<&Mask>) {
-        for (_, value) in &mut self.metadata {
-            if let Some(mask) = mask {
-                *value = mask.text(value).into_owned();
-            }
+        let Some(mask) = mask else { return };
+        let texts = self.prefix.iter_mut().flat_map(Template::texts);
+        for text in self.metadata.iter_mut().map(|(_, value)| value).chain(texts) {
+            *text = mask.text(text).into_owned();
         }
     }
 
     /// Whether anybody is told what was started, when, and as what.
     #[must_use]
     pub fn needs_started(&self) -> bool {
-        self.format != Format::Text || self.record.is_some()
+        self.is_told_events() || self.line_prefix().is_some_and(|prefix| prefix.needs_started())
     }
 
     /// Whether anybody sees what was counted and kept of the output.
     #[must_use]
     pub fn needs_totals(&self) -> bool {
-        self.needs_started() || self.result.is_some()
+        self.is_told_events() || self.result.is_some() || self.progress != When::Never
+    }
+
+    fn is_told_events(&self) -> bool {
+        self.format != Format::Text || self.record.is_some()
+    }
+
+    /// What stands before each line of text, the time first; `None` where nothing does.
+    #[must_use]
+    pub fn line_prefix(&self) -> Option<Template> {
+        if self.format != Format::Text || self.quiet {
+            return None;
+        }
+        let time = self.timestamps.clone().map(Template::of_time);
+        let templates = time.into_iter().chain(self.prefix.clone());
+        let parts: Vec<_> = templates.flat_map(|template| template.parts).collect();
+        (!parts.is_empty()).then_some(Template { parts })
     }
 }
 
@@ -313,6 +342,17 @@ pub enum Format {
     Log,
     /// The same records as `key=value` pairs.
     Logfmt,
+}
+
+/// Whether something is shown that not everybody wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Where it looks as if it were wanted.
+    Auto,
+    /// As far as it can be shown at all.
+    Always,
+    /// Nowhere.
+    Never,
 }
 
 /// How grave a record of a log is.

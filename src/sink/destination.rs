@@ -344,6 +344,12 @@ impl Destination {
     }
 }
 
+impl AsFd for Destination {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.outlet.as_fd()
+    }
+}
+
 /// A destination as serde's writer takes it; how it was lost is kept beside.
 struct EventWriter<'d> {
     destination: &'d mut Destination,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::model::error::Error;
 use crate::sink::destination::{Destination, Outlet, Patience};
+use crate::sink::status_line;
 use crate::sys::descriptors;
 
 /// Says one line. Where even that cannot be written there is nobody left to tell; the exit status still does.
@@ -23,6 +24,7 @@ pub fn say_error(error: &Error, patience: &Arc<Patience>) {
 fn write(line: &str, patience: &Arc<Patience>) {
     if let Ok(stderr) = descriptors::open_descriptor(2) {
         // In one piece, so that nothing of the command's comes between. See `say` for what is lost.
+        let line = format!("{}{line}", status_line::clearing());
         let _ = Destination::new(Outlet::Standard(stderr), "standard error", patience)
             .write(line.as_bytes());
     }

@@ -1,8 +1,9 @@
 //! Where events go. A sink knows formats and destinations; it knows nothing of processes.
 //!
 //! Every sink takes output as it was read. One whose format is made of lines is a [`lined::LineFormat`], which
-//! [`lined::Lined`] cuts them for. Sinks are put together: [`tee::Tee`] records beside what is shown, and
-//! [`lagging::Lagging`] lets no reader hold up the run.
+//! [`lined::Lined`] cuts them for. Sinks are put together: [`tee::Tee`] records beside what is shown,
+//! [`lagging::Lagging`] lets no reader hold up the run, and [`status_line::StatusLine`] stands under text on a
+//! terminal.
 
 pub mod cast;
 pub mod conclusion;
@@ -16,9 +17,12 @@ pub mod logfmt;
 mod logged;
 pub mod message;
 pub mod ndjson;
+pub mod prefixed;
 pub mod result_file;
 pub mod snapshot;
 mod stamp;
+pub mod status_line;
+mod stop_message;
 pub mod tee;
 pub mod text;
 

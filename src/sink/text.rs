@@ -3,20 +3,22 @@
 use std::time::Duration;
 
 use crate::model::event::{Event, Stream};
-use crate::model::outcome::StopReason;
 use crate::model::spec::{Display, Limits, ResultDestination};
 use crate::sink::destination::{Destination, Lost};
+use crate::sink::stop_message::StopMessage;
 use crate::sink::{Account, Cut, Sink};
+use crate::sys::descriptors::is_same_file;
 
 /// Shows a run as text.
 #[derive(Debug)]
 pub struct Text {
     /// In the order of the streams.
     destinations: [Destination; 2],
-    limits: Option<Limits>,
+    /// The stream of what was written last.
+    last: Stream,
+    stop_message: StopMessage,
     quiet: bool,
     result_last: bool,
-    is_stop_told: bool,
     delivered_bytes: u64,
 }
 
@@ -26,38 +28,21 @@ impl Text {
     pub fn new(destinations: [Destination; 2], display: &Display, limits: Option<Limits>) -> Self {
         Self {
             destinations,
-            limits,
+            last: Stream::Stdout,
+            stop_message: StopMessage::new(limits.filter(|_| !display.quiet)),
             quiet: display.quiet,
             result_last: display.result == Some(ResultDestination::Stdout),
-            is_stop_told: false,
             delivered_bytes: 0,
-        }
-    }
-
-    /// One line on which limit stopped the run; `None` for a reason that its cause tells itself.
-    fn stop_message(&self, reason: Option<StopReason>) -> Option<String> {
-        let limits = self.limits.as_ref()?;
-        match reason? {
-            StopReason::Timeout => {
-                limits.timeout.map(|limit| format!("it ran longer than --timeout {limit:?}"))
-            }
-            StopReason::IdleTimeout => {
-                limits.idle_timeout.map(|limit| format!("no output for --idle-timeout {limit:?}"))
-            }
-            StopReason::Memory => limits.max_memory_bytes.map(|limit| {
-                format!("its processes took more memory than --max-memory {limit} bytes")
-            }),
-            StopReason::Output => limits
-                .output_limit_bytes
-                .map(|limit| format!("it wrote more than --output-limit {limit} bytes")),
-            StopReason::Signal | StopReason::Disconnect => None,
         }
     }
 
     /// The destination of a stream, at the start of a line, for a line of runcast's own.
     fn line_start(&mut self, stream: Stream) -> Result<&mut Destination, Lost> {
+        let [stdout, stderr] = &self.destinations;
+        let last = if is_same_file(stdout, stderr) { self.last } else { stream };
+        let is_within = !self.destinations[last.index()].is_at_line_start();
         let destination = &mut self.destinations[stream.index()];
-        if !destination.is_at_line_start() {
+        if is_within {
             destination.put(b"\n")?;
         }
         Ok(destination)
@@ -69,6 +54,7 @@ impl Sink for Text {
         if self.quiet {
             return Ok(());
         }
+        self.last = stream;
         let (written, result) = self.destinations[stream.index()].write(bytes);
         self.delivered_bytes += written as u64;
         result
@@ -81,13 +67,12 @@ impl Sink for Text {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         match event {
             Event::Stop(stop) => {
-                if self.quiet || std::mem::replace(&mut self.is_stop_told, true) {
-                    return Ok(());
-                }
-                let Some(why) = self.stop_message(stop.reason) else { return Ok(()) };
+                let Some(message) = self.stop_message.of(stop) else { return Ok(()) };
                 let destination = self.line_start(Stream::Stderr)?;
-                destination.put(format!("runcast: run stopped: {why}\n").as_bytes())?;
-                destination.flush()
+                destination.put(message.as_bytes())?;
+                destination.flush()?;
+                self.last = Stream::Stderr;
+                Ok(())
             }
             Event::Result(_) => {
                 if !self.result_last || self.destinations[Stream::Stdout.index()].is_lost() {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::fstat;
 
 /// A descriptor by its number, checked to be open.
 ///
@@ -27,6 +28,17 @@ pub fn open_descriptor(number: RawFd) -> io::Result<BorrowedFd<'static>> {
 pub fn is_writable(fd: BorrowedFd<'_>) -> io::Result<bool> {
     let flags = OFlag::from_bits_truncate(fcntl(fd, FcntlArg::F_GETFL)?);
     Ok(flags & OFlag::O_ACCMODE != OFlag::O_RDONLY)
+}
+
+/// Whether both are one file, pipe or terminal, however often it was opened.
+#[must_use]
+pub fn is_same_file(one: impl AsFd, other: impl AsFd) -> bool {
+    let identity =
+        |fd: BorrowedFd<'_>| fstat(fd).map(|stat| (stat.st_dev, stat.st_ino, stat.st_rdev));
+    match (identity(one.as_fd()), identity(other.as_fd())) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
 }
 
 /// Keeps a descriptor from being passed on to the command.

@@ -14,7 +14,9 @@ pub fn size() -> Option<(u16, u16)> {
     streams.filter_map(|number| descriptors::open_descriptor(number).ok()).find_map(size_of)
 }
 
-fn size_of(fd: BorrowedFd<'_>) -> Option<(u16, u16)> {
+/// Columns and rows of this terminal, if it is one and knows its size.
+#[must_use]
+pub fn size_of(fd: BorrowedFd<'_>) -> Option<(u16, u16)> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCGWINSZ writes one winsize, to a live one.
     Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) }).ok()?;

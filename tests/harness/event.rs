@@ -88,7 +88,7 @@ const SOMETIMES: [(&str, &[&str]); 8] = [
 impl Event {
     /// The events in what runcast wrote: whole lines, an object each.
     #[track_caller]
-    pub(super) fn lines(bytes: &[u8]) -> Vec<Self> {
+    pub(crate) fn lines(bytes: &[u8]) -> Vec<Self> {
         assert!(
             bytes.is_empty() || bytes.ends_with(b"\n"),
             "the last line is unfinished: {}",

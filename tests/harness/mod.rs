@@ -10,6 +10,7 @@ mod live;
 mod process;
 mod ran;
 pub(crate) mod schema;
+mod screen;
 mod tool;
 
 use std::fmt::Write;
@@ -21,6 +22,7 @@ pub(crate) use event::{Event, check_result};
 pub(crate) use live::Live;
 pub(crate) use process::{Mark, alive, children, peak_rss_bytes, state};
 pub(crate) use ran::{Ran, events_in, result_in};
+pub(crate) use screen::Screen;
 pub(crate) use tool::{root, skip, strace, tool};
 
 /// The longest wait for a fact. Too small and a busy machine fails good tests; too big and a hang takes long
