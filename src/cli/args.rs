@@ -239,27 +239,6 @@ pub struct ShowArgs {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The least time from one snapshot to the next (snapshot)
-    #[arg(long, value_name = "DURATION", default_value = "100ms",
-          value_parser = text(parse_duration))]
-    pub snapshot_every: Duration,
-
-    /// What log and logfmt call a line of standard error
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = Words(&[
-        ("debug", Level::Debug), ("info", Level::Info), ("warn", Level::Warn),
-        ("error", Level::Error),
-    ]))]
-    pub stderr_level: Level,
-
-    /// Add to the metadata of every chunk (ndjson); repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = text(parse_meta))]
-    pub meta: Vec<(String, String)>,
-}
-
-/// How the output is taken in and passed on.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Output")]
-pub struct OutputArgs {
     /// Begin each line with TEMPLATE (text) [default template: '{stream} | ']
     ///
     /// {stream}, {time}, {elapsed}, {delta}, {seq} and {pid} stand for what they name, {{ and }} for braces.
@@ -283,6 +262,27 @@ pub struct OutputArgs {
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = WHEN)]
     pub color: When,
 
+    /// The least time from one snapshot to the next (snapshot)
+    #[arg(long, value_name = "DURATION", default_value = "100ms",
+          value_parser = text(parse_duration))]
+    pub snapshot_every: Duration,
+
+    /// What log and logfmt call a line of standard error
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = Words(&[
+        ("debug", Level::Debug), ("info", Level::Info), ("warn", Level::Warn),
+        ("error", Level::Error),
+    ]))]
+    pub stderr_level: Level,
+
+    /// Add to the metadata of every chunk (ndjson); repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = text(parse_meta))]
+    pub meta: Vec<(String, String)>,
+}
+
+/// How the output is taken in and passed on.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
     /// Whether a status line stands under the output (text on a terminal)
     ///
     /// It tells how long the run has lasted, how many lines and bytes it has written, and when last. Standard
@@ -576,7 +576,7 @@ mod tests {
 
     #[test]
     fn a_value_that_may_be_left_out_is_attached() {
-        let prefix = |line: &[&str]| run(line).output.prefix;
+        let prefix = |line: &[&str]| run(line).show.prefix;
         let template = |typed| Template::parse(typed).ok();
         for line in [&["-p", "make"][..], &["--prefix", "make"], &["-qp", "make"]] {
             assert_eq!(prefix(line), template(DEFAULT_TEMPLATE), "{line:?}");
@@ -587,7 +587,7 @@ mod tests {
         }
         assert_eq!(prefix(&["-pa", "-p=b", "x"]), template("b"));
         assert_eq!(prefix(&["x", "-p"]), None);
-        let timestamps = |line: &[&str]| run(line).output.timestamps;
+        let timestamps = |line: &[&str]| run(line).show.timestamps;
         assert_eq!(timestamps(&["-T", "iso"]), Some(TimeFormat::Iso));
         assert_eq!(timestamps(&["-Telapsed", "x"]), Some(TimeFormat::Elapsed));
         assert_eq!(timestamps(&["-T%H:%M", "x"]), TimeFormat::parse("%H:%M").ok());

@@ -34,6 +34,29 @@ pub(super) fn with_equals_signs(
     words
 }
 
+/// The same for a command line whose options may stand behind other words too, up to `--`.
+pub(super) fn with_equals_signs_anywhere(
+    command: &Command,
+    argv: impl IntoIterator<Item = OsString>,
+) -> Vec<OsString> {
+    let mut rest: Vec<OsString> = argv.into_iter().collect();
+    let mut words = Vec::new();
+    while !rest.is_empty() {
+        // What stands first is passed over: the name, or the word that was no option.
+        rest = with_equals_signs(command, rest);
+        let options = rest.iter().skip(1).take_while(|word| {
+            word.len() > 1 && word.as_bytes().starts_with(b"-") && word.as_bytes() != b"--"
+        });
+        let taken = 1 + options.count();
+        let is_over = rest.get(taken).is_some_and(|word| word == "--");
+        words.extend(rest.drain(..taken));
+        if is_over {
+            words.append(&mut rest);
+        }
+    }
+    words
+}
+
 /// What a word is as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word {

@@ -1,13 +1,13 @@
 //! From words to what they ask for: a command to run, or one of the subcommands.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::args::{self, Args};
-use crate::cli::attached::with_equals_signs;
+use crate::cli::attached::{with_equals_signs, with_equals_signs_anywhere};
 use crate::cli::detach;
 use crate::cli::replay::{self, ReplayArgs};
 use crate::cli::runs::{self, AttachArgs, ForgetArgs, RunsArgs, SendArgs, SignalArgs, WaitArgs};
@@ -132,7 +132,7 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
         let args = Args::from_arg_matches_mut(&mut matches)?;
         match subcommand(&argv, &args.command) {
             Some((subcommand, words)) => (subcommand.command)()
-                .try_get_matches_from(words)
+                .try_get_matches_from(with_equals_signs_anywhere(&(subcommand.command)(), words))
                 .and_then(|matches| behind(subcommand, matches)),
             None => Ok(run(args, &request)),
         }
@@ -188,17 +188,17 @@ fn run(args: Args, request: &ArgMatches) -> Parsed {
 
 /// The subcommand that the first word of a command names, if it stands behind no `--`, and the words that are
 /// left for it.
-fn subcommand<'a>(
-    argv: &'a [OsString],
+fn subcommand(
+    argv: &[OsString],
     command: &[OsString],
-) -> Option<(&'static Subcommand, Vec<&'a OsStr>)> {
+) -> Option<(&'static Subcommand, Vec<OsString>)> {
     let name = command.first()?;
     let at = argv.len().checked_sub(command.len())?;
     if argv[at - 1] == "--" {
         return None;
     }
     let subcommand = SUBCOMMANDS.iter().find(|subcommand| name == subcommand.name)?;
-    let words = argv[..at].iter().chain(&argv[at + 1..]).map(OsString::as_os_str);
+    let words = argv[..at].iter().chain(&argv[at + 1..]).cloned();
     Some((subcommand, words.collect()))
 }
 

@@ -38,9 +38,6 @@ pub(super) const DEFAULT_OUTPUT_BYTES: u64 = 256 << 10;
 pub fn display(args: &Args) -> Display {
     Display {
         show_argv: !args.output.no_argv,
-        prefix: args.output.prefix.clone(),
-        timestamps: args.output.timestamps.clone(),
-        color: args.output.color,
         progress: args.output.progress,
         shows_unfinished: args.output.partial_after.is_some(),
         heartbeat: args.output.heartbeat.flatten().filter(|_| args.show.format == Format::Ndjson),
@@ -59,6 +56,9 @@ pub fn display_recorded(args: &ShowArgs) -> Display {
         format: args.format,
         quiet: args.quiet,
         metadata: last_of_each_name(&args.meta),
+        prefix: args.prefix.clone(),
+        timestamps: args.timestamps.clone(),
+        color: args.color,
         snapshot_every: args.snapshot_every,
         stderr_level: args.stderr_level,
         ..Display::default()
