@@ -199,3 +199,19 @@ fn a_player_whose_reader_goes_away_ends_with_141() {
     live.close_stdout();
     assert_eq!(live.finish().code(), Some(141));
 }
+
+#[test]
+fn an_asciicast_has_the_exit_status_too_and_one_that_was_cut_off_says_so() {
+    let folder = scratch();
+    let file = folder.path().join("r.cast");
+    record(&file, "-q", "echo a; exit 6").exited(6);
+    assert_eq!(replay("--speed max", &file).exited(6).out(), "a\r\n");
+    let whole = fs::read_to_string(&file).expect("text");
+    let header: serde_json::Value =
+        serde_json::from_str(whole.lines().next().expect("a line")).expect("JSON");
+    assert_eq!((&header["version"], &header["runcast"]["status"]), (&2.into(), &6.into()));
+    fs::write(&file, whole.replace("\"status\":6   ", "\"status\":null")).expect("there is room");
+    let cut = replay("--speed max", &file);
+    assert_eq!((cut.code(), cut.out()), (Some(125), "a\r\n".to_owned()));
+    cut.said_one_line("line 3: the recording was cut off here");
+}

@@ -38,17 +38,25 @@ enum Kind {
     Cast {
         /// The number of the next chunk.
         seq: u64,
-        /// Whether the exit status is yet to come, as it is at the end of one that runcast wrote.
-        has_status: bool,
+        status: CastStatus,
     },
+}
+
+/// What an asciicast says of how its run ended.
+#[derive(Clone, Copy)]
+enum CastStatus {
+    /// Nothing: it was recorded by somebody else.
+    Foreign,
+    /// It was not over.
+    Open,
+    /// So.
+    Known(u8),
 }
 
 /// What one line of a recording is.
 pub(super) enum Step<'a> {
     /// An event and its line with the end.
     Shown(Recorded<'a>, &'a [u8]),
-    /// The exit status, in a recording that has no result.
-    Status(u8),
     /// Something that is passed over.
     Nothing,
 }
@@ -59,7 +67,13 @@ struct First<'a> {
     version: Option<u64>,
     #[serde(borrow)]
     op: Option<Cow<'a, str>>,
-    runcast: Option<u64>,
+    runcast: Option<Sealed>,
+}
+
+/// What runcast adds to the header of an asciicast.
+#[derive(Deserialize)]
+struct Sealed {
+    status: Option<u8>,
 }
 
 impl Recording {
@@ -90,7 +104,8 @@ impl Recording {
         match read {
             Err(error) => return Err(self.fault(reason(&error))),
             Ok(0) => return self.end().map(|()| None),
-            Ok(_) if !self.line.ends_with(b"\n") && !matches!(self.kind, Kind::New) => {
+            // An asciicast may lack its last line's end: what was cut off makes no sense.
+            Ok(_) if !self.line.ends_with(b"\n") && matches!(self.kind, Kind::Events { .. }) => {
                 return Err(self.fault("cut off"));
             }
             Ok(_) => {}
@@ -108,9 +123,7 @@ impl Recording {
                 *is_over = matches!(recorded, Recorded::Event(Event::Result(_)));
                 Step::Shown(recorded, &self.line)
             }),
-            Kind::Cast { seq, has_status } => cast_step(text, seq).inspect(|step| {
-                *has_status &= !matches!(step, Step::Status(_));
-            }),
+            Kind::Cast { seq, .. } => cast_step(text, seq),
             Kind::New => Ok(Step::Nothing),
         };
         let (path, line) = (&self.path, self.number);
@@ -124,7 +137,12 @@ impl Recording {
             First { op: Some(_), .. } if !self.line.ends_with(b"\n") => Err(self.fault("cut off")),
             First { op: Some(_), .. } => Ok(Kind::Events { is_over: false }),
             First { version: Some(2), runcast, .. } => {
-                Ok(Kind::Cast { seq: 1, has_status: runcast.is_some() })
+                let status = match runcast {
+                    None => CastStatus::Foreign,
+                    Some(Sealed { status: None }) => CastStatus::Open,
+                    Some(Sealed { status: Some(status) }) => CastStatus::Known(status),
+                };
+                Ok(Kind::Cast { seq: 1, status })
             }
             First { version: Some(version), .. } => {
                 Err(self.fault(format!("an asciicast of version {version}; only 2 can be played")))
@@ -139,10 +157,19 @@ impl Recording {
     fn end(&self) -> Result<(), Error> {
         match self.kind {
             Kind::New => Err(self.fault("the file is empty")),
-            Kind::Events { is_over: true } | Kind::Cast { has_status: false, .. } => Ok(()),
-            Kind::Events { .. } | Kind::Cast { .. } => {
+            Kind::Cast { status: CastStatus::Foreign | CastStatus::Known(_), .. }
+            | Kind::Events { is_over: true } => Ok(()),
+            Kind::Events { is_over: false } | Kind::Cast { status: CastStatus::Open, .. } => {
                 Err(self.fault("the recording was cut off here: it has no result"))
             }
+        }
+    }
+
+    /// The exit status, of an asciicast that has one.
+    pub(super) fn cast_status(&self) -> Option<u8> {
+        match self.kind {
+            Kind::Cast { status: CastStatus::Known(status), .. } => Some(status),
+            _ => None,
         }
     }
 
@@ -168,10 +195,6 @@ fn cast_step<'a>(line: &'a [u8], seq: &mut u64) -> Result<Step<'a>, String> {
                 RecordedChunk { stream: Stream::Stdout, seq: *seq, at, bytes, partial: false };
             *seq += 1;
             Ok(Step::Shown(Recorded::Chunk(chunk), &[]))
-        }
-        "x" => {
-            let status: String = serde_json::from_value(data).map_err(wrong)?;
-            status.parse().map(Step::Status).map_err(|_| format!("'{status}' is no exit status"))
         }
         // Input, markers, sizes, and what later versions have.
         _ => Ok(Step::Nothing),

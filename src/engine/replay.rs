@@ -92,7 +92,6 @@ pub fn replay(path: &Path, pace: Pace, display: &Display, capture: &Capture) -> 
 
 fn play(path: &Path, pace: Pace, display: &Display, player: &mut Player) -> Result<u8, Broken> {
     let mut recording = Recording::open(path)?;
-    let mut status = 0;
     // When the last event happened, and when it was shown.
     let (mut then, mut shown) = (Duration::ZERO, Instant::now());
     while let Some(step) = recording.next()? {
@@ -108,12 +107,11 @@ fn play(path: &Path, pace: Pace, display: &Display, player: &mut Player) -> Resu
                 then = at;
                 player.show(&recorded, line)?;
             }
-            Step::Status(recorded) => status = recorded,
             Step::Nothing => {}
         }
     }
     player.flush()?;
-    Ok(player.status().unwrap_or(status))
+    Ok(player.status().or(recording.cast_status()).unwrap_or(0))
 }
 
 /// Waits until `pause` after `since`, lets the sink show where the run was meanwhile, and looks whether anybody

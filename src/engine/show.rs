@@ -1,7 +1,7 @@
 //! What a run is shown in: from how it is to be shown to the sinks for that, put together.
 
 use std::env;
-use std::fs::{OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::IsTerminal;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -73,15 +73,15 @@ pub(crate) fn recorded(
     patience: &Arc<Patience>,
 ) -> Result<Box<dyn Sink>, (Error, Box<dyn Sink>)> {
     let Some(path) = &display.record else { return Ok(shown) };
-    let outlet = match open_recording(path) {
-        Ok(outlet) => outlet,
+    let (file, again) = match open_recording(path) {
+        Ok(opened) => opened,
         Err(error) => return Err((error, shown)),
     };
     let name = format!("--record {}", path.display());
     let name = capture.mask.as_ref().map_or(name.clone(), |mask| mask.text(&name).into_owned());
-    let out = Destination::new(outlet, name.clone(), patience);
+    let out = Destination::new(Outlet::Opened(file.into()), name.clone(), patience);
     let recording: Box<dyn Sink> = if path.as_os_str().as_bytes().ends_with(b".cast") {
-        Box::new(Cast::new(out, screen()))
+        Box::new(Cast::new(out, screen(), again))
     } else {
         Box::new(Lined::new(ndjson(out, display), capture, Shows::Pieces))
     };
@@ -101,7 +101,8 @@ fn screen() -> Screen {
     }
 }
 
-fn open_recording(path: &Path) -> Result<Outlet, Error> {
+/// The file, and where it is a regular one the same once more.
+fn open_recording(path: &Path) -> Result<(File, Option<File>), Error> {
     let failed = |error: std::io::Error| Error::File {
         option: "--record",
         path: path.as_os_str().to_owned(),
@@ -110,11 +111,13 @@ fn open_recording(path: &Path) -> Result<Outlet, Error> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOCTTY);
     let file = options.open(path).map_err(failed)?;
-    if file.metadata().map_err(failed)?.is_file() {
-        // One that was there may have been open to others.
-        file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Ok((file, None));
     }
-    Ok(Outlet::Opened(file.into()))
+    // One that was there may have been open to others.
+    file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
+    let again = file.try_clone().map_err(failed)?;
+    Ok((file, Some(again)))
 }
 
 /// What is shown of the output, line by line.

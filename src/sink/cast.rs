@@ -1,17 +1,24 @@
 //! A recording as an asciicast v2, which terminal players play: what was shown, and when.
 //!
-//! It has the output alone. How the run ended has no place in this format.
+//! It has the output alone; for how the run ended the format has no event. So the exit status stands in the header,
+//! as a field of runcast's own, which players pass over: null until the run is over.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::model::error::Error;
 use crate::model::escape::{LEAST_ROOM, escape_until};
 use crate::model::event::{Event, Started, Stream};
 use crate::model::lines::unfinished_character;
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::json_text::{REPLACEMENT, put_escaped};
 use crate::sink::{Account, Cut, Sink};
+
+/// The exit status of a run that is not over.
+const NO_STATUS: &[u8; 4] = b"null";
 
 /// What the output is played on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +48,10 @@ pub enum LineEnd {
 #[derive(Debug)]
 pub struct Cast {
     out: Destination,
+    /// The file once more, where the header can be written in.
+    file: Option<File>,
+    /// Where the exit status stands in it.
+    status_at: u64,
     screen: Screen,
     is_begun: bool,
     /// Of each stream, the beginning of a character whose rest is yet to come.
@@ -68,10 +79,21 @@ struct Environment<'a> {
 }
 
 impl Cast {
-    /// Records a run on this destination, to be played on this screen.
+    /// Records a run on this destination, to be played on this screen. `file` is the destination where that is a
+    /// regular file, and empty.
     #[must_use]
-    pub fn new(out: Destination, screen: Screen) -> Self {
-        Self { out, screen, is_begun: false, unfinished: [Vec::new(), Vec::new()] }
+    pub fn new(out: Destination, screen: Screen, file: Option<File>) -> Self {
+        let unfinished = [Vec::new(), Vec::new()];
+        Self { out, file, status_at: 0, screen, is_begun: false, unfinished }
+    }
+
+    /// Writes the exit status into the header, in the room that its null takes.
+    fn put_status(&mut self, status: u8) -> Result<(), Lost> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let text = format!("{status:<width$}", width = NO_STATUS.len());
+        file.write_all_at(text.as_bytes(), self.status_at).map_err(|source| {
+            Lost::Failed(Error::Output { what: self.out.name().to_owned(), source })
+        })
     }
 
     /// Records that the screen has another size from now on.
@@ -98,6 +120,14 @@ impl Cast {
             env: Environment { terminal: terminal.as_deref(), shell: shell.as_deref() },
         };
         let mut line = serde_json::to_vec(&header).expect("fields into memory cannot fail");
+        if self.file.is_some() {
+            // Where it cannot be written in later, nothing is said of it.
+            line.pop();
+            line.extend_from_slice(b",\"runcast\":{\"status\":");
+            self.status_at = line.len() as u64;
+            line.extend_from_slice(NO_STATUS);
+            line.extend_from_slice(b"}}");
+        }
         line.push(b'\n');
         self.out.put(&line)
     }
@@ -183,11 +213,12 @@ impl Sink for Cast {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         match event {
             Event::Started(started) => self.begin(Some(started)),
-            Event::Result(_) => {
+            Event::Result(result) => {
                 if !self.is_begun {
                     self.begin(None)?;
                 }
-                self.flush()
+                self.flush()?;
+                self.put_status(result.status)
             }
             _ => Ok(()),
         }
@@ -224,7 +255,7 @@ mod tests {
         let outlet = Outlet::Opened(file.try_clone().expect("a descriptor is free").into());
         let out = Destination::new(outlet, "a file", &Arc::default());
         let screen = Screen { columns: 80, rows: 24, terminal: None, shell: None, line_end };
-        let mut cast = Cast::new(out, screen);
+        let mut cast = Cast::new(out, screen, None);
         record(&mut cast);
         cast.flush().expect("there is room");
         let mut written = String::new();

@@ -271,6 +271,12 @@ impl Destination {
         self.filled = 0;
     }
 
+    /// What errors call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// How often the buffer was written out.
     #[must_use]
     pub fn flushes(&self) -> u64 {
