@@ -10,6 +10,7 @@
 //! again as a [`play::Play`].
 
 mod crowd;
+mod decorated;
 mod delay;
 mod memory;
 mod ndjson;
@@ -54,6 +55,7 @@ fn compare(settings: &Settings) -> io::Result<()> {
             Workload::Startup => startup::compare(settings, &mut report)?,
             Workload::Ndjson => ndjson::compare(settings, &mut report)?,
             Workload::Text => text::compare(settings, &mut report)?,
+            Workload::Decorated => decorated::compare(settings, &mut report)?,
             Workload::Delay => delay::compare(settings, &mut report)?,
             Workload::Memory => memory::compare(settings, &mut report)?,
             Workload::Crowd => crowd::compare(settings, &mut report)?,

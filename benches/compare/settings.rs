@@ -16,6 +16,8 @@ pub(crate) enum Workload {
     Ndjson,
     /// Output passed on as it is.
     Text,
+    /// Output with something before each line, or as records.
+    Decorated,
     /// From the command's write to the reader.
     Delay,
     /// Peak resident memory.
@@ -25,10 +27,11 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    const ALL: [(&'static str, Self); 6] = [
+    const ALL: [(&'static str, Self); 7] = [
         ("startup", Self::Startup),
         ("ndjson", Self::Ndjson),
         ("text", Self::Text),
+        ("decorated", Self::Decorated),
         ("delay", Self::Delay),
         ("memory", Self::Memory),
         ("crowd", Self::Crowd),
@@ -60,7 +63,7 @@ pub(crate) struct Settings {
 
 const USAGE: &str =
     "usage: cargo bench --bench compare -- [WORKLOAD...] [--reps N] [--quick] [--bin PATH]
-workloads: startup ndjson text delay memory crowd";
+workloads: startup ndjson text decorated delay memory crowd";
 
 impl Settings {
     /// Reads the command line.
