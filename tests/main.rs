@@ -9,6 +9,7 @@ mod descriptors;
 mod docs;
 mod endurance;
 mod environment;
+mod examples;
 mod faults;
 mod formats;
 mod kept;
