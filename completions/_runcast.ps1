@@ -46,15 +46,17 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads: inherit, null, a file or open')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
-            [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
-            [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
-            [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
             [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Begin each line with TEMPLATE (text) [default template: ''{stream} | '']')
             [CompletionResult]::new('--prefix', '--prefix', [CompletionResultType]::ParameterName, 'Begin each line with TEMPLATE (text) [default template: ''{stream} | '']')
             [CompletionResult]::new('-T', '-T ', [CompletionResultType]::ParameterName, 'Begin each line with its time (text); add time to every chunk (ndjson)')
             [CompletionResult]::new('--timestamps', '--timestamps', [CompletionResultType]::ParameterName, 'Begin each line with its time (text); add time to every chunk (ndjson)')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether prefixes and the status line are in colour')
+            [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
+            [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
+            [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
             [CompletionResult]::new('--progress', '--progress', [CompletionResultType]::ParameterName, 'Whether a status line stands under the output (text on a terminal)')
+            [CompletionResult]::new('--pty', '--pty', [CompletionResultType]::ParameterName, 'Run the command on a terminal of its own, so that it shows every line at once')
+            [CompletionResult]::new('--size', '--size', [CompletionResultType]::ParameterName, 'The size of that terminal [default: that of runcast''s own, else 80x24]')
             [CompletionResult]::new('--split', '--split', [CompletionResultType]::ParameterName, 'What ends a line: LF; LF, CR or CR LF; NUL')
             [CompletionResult]::new('--max-line', '--max-line', [CompletionResultType]::ParameterName, 'The longest piece handled as one line')
             [CompletionResult]::new('--partial-after', '--partial-after', [CompletionResultType]::ParameterName, 'When an unfinished line goes out, or never')
@@ -69,6 +71,9 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--keep', '--keep', [CompletionResultType]::ParameterName, 'Which part it keeps past that; both is half and half')
             [CompletionResult]::new('--id', '--id', [CompletionResultType]::ParameterName, 'The run''s name; one that is there already is not started again')
             [CompletionResult]::new('--journal', '--journal', [CompletionResultType]::ParameterName, 'How long its journal may be; past that the oldest of it goes')
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--backend', '--backend', [CompletionResultType]::ParameterName, 'What COMMAND is: a program, a string for sh -c, or a module to call')
             [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Hand in a JSON value: the value itself, @FILE or - (standard input)')
             [CompletionResult]::new('--max-result', '--max-result', [CompletionResultType]::ParameterName, 'The longest value that is taken back, or unlimited')
@@ -99,10 +104,18 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;attach' {
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--after', '--after', [CompletionResultType]::ParameterName, 'Show only what comes after chunk SEQ')
             [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Show only what comes after so many lines of each stream: stdout=N,stderr=M')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Begin each line with TEMPLATE (text) [default template: ''{stream} | '']')
+            [CompletionResult]::new('--prefix', '--prefix', [CompletionResultType]::ParameterName, 'Begin each line with TEMPLATE (text) [default template: ''{stream} | '']')
+            [CompletionResult]::new('-T', '-T ', [CompletionResultType]::ParameterName, 'Begin each line with its time (text); add time to every chunk (ndjson)')
+            [CompletionResult]::new('--timestamps', '--timestamps', [CompletionResultType]::ParameterName, 'Begin each line with its time (text); add time to every chunk (ndjson)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether prefixes and the status line are in colour')
             [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
             [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
             [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
@@ -113,6 +126,9 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;wait' {
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124; the run goes on')
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124; the run goes on')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
@@ -122,6 +138,9 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;send' {
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--offset', '--offset', [CompletionResultType]::ParameterName, 'Where these bytes belong; what the run already has of them is skipped')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
@@ -131,6 +150,9 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;signal' {
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--stop', '--stop', [CompletionResultType]::ParameterName, 'Stop the run as a timeout would, with its own signal and grace')
@@ -139,6 +161,9 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;runs' {
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
@@ -146,6 +171,9 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;forget' {
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'All that are over and were started longer ago than this')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
@@ -159,6 +187,11 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--idle-limit', '--idle-limit', [CompletionResultType]::ParameterName, 'The longest pause between two lines; 0 is any [default: any]')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
+            [CompletionResult]::new('-p', '-p', [CompletionResultType]::ParameterName, 'Begin each line with TEMPLATE (text) [default template: ''{stream} | '']')
+            [CompletionResult]::new('--prefix', '--prefix', [CompletionResultType]::ParameterName, 'Begin each line with TEMPLATE (text) [default template: ''{stream} | '']')
+            [CompletionResult]::new('-T', '-T ', [CompletionResultType]::ParameterName, 'Begin each line with its time (text); add time to every chunk (ndjson)')
+            [CompletionResult]::new('--timestamps', '--timestamps', [CompletionResultType]::ParameterName, 'Begin each line with its time (text); add time to every chunk (ndjson)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Whether prefixes and the status line are in colour')
             [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
             [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
             [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')

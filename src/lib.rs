@@ -23,7 +23,8 @@
 //! | a reader for each stream | read(2) | a free buffer: that is the backpressure | cuts lines |
 //! | supervisor | signals, the command's end, the next deadline | nothing | writes output |
 //!
-//! ctrlc has a thread of its own for INT, which only passes it on to the supervisor.
+//! With `--pty` a typist waits on our standard input and on the command's terminal, and writes to that; nobody
+//! waits for it. ctrlc has a thread of its own for INT, which only passes it on to the supervisor.
 //!
 //! # The way of one line
 //!
@@ -37,6 +38,9 @@
 //! Its handler writes into a pipe. The supervisor reads it and asks the escalation what to do; what is decided
 //! goes to the processes of the run and, as an event, through the channel to the pump, which shows it in its
 //! place.
+//!
+//! At a prompt the command shares our terminal and our process group. What the terminal sends reaches both, and is
+//! only noted here; nothing is ever sent to the group, which is not only the run's.
 //!
 //! # How a run ends
 //!

@@ -13,8 +13,9 @@ use runcast::cli::parse::{Parsed, parse};
 use runcast::cli::runs::Said;
 use runcast::cli::{backends, detach, remote, remote_end, replay, run, runs};
 use runcast::model::error::{Error, STATUS_FAILED};
+use runcast::model::outcome::Exit;
 use runcast::sink::message;
-use runcast::sys::start;
+use runcast::sys::{signals, start};
 
 /// Called by the C library; what it returns is the exit status.
 #[allow(unsafe_code)]
@@ -24,7 +25,14 @@ extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
     std::panic::set_hook(Box::new(tell_panic));
     // SAFETY: these are what the C library calls us with.
     let words = unsafe { start::arguments(argc, argv) };
-    c_int::from(std::panic::catch_unwind(|| dispatch(words)).unwrap_or(STATUS_FAILED))
+    let exit = std::panic::catch_unwind(|| dispatch(words));
+    match exit.unwrap_or(Exit::Status(STATUS_FAILED)) {
+        Exit::Status(status) => c_int::from(status),
+        Exit::Signal(signal) => {
+            signals::end_by(signal);
+            c_int::from(signal.status())
+        }
+    }
 }
 
 /// A panic is a defect, but even then there is one line and the right status.
@@ -34,12 +42,12 @@ fn tell_panic(panic: &PanicHookInfo<'_>) {
     message::say(format_args!("internal error: {what:?}{place}"), &Arc::default());
 }
 
-fn dispatch(words: Vec<OsString>) -> u8 {
+fn dispatch(words: Vec<OsString>) -> Exit {
     if let Err(source) = start::prepare() {
-        return fail(&Error::Spawn { step: "/dev/null", source });
+        return Exit::Status(fail(&Error::Spawn { step: "/dev/null", source }));
     }
-    match parse(words) {
-        Parsed::Run(args) => run::run(*args),
+    let status = match parse(words) {
+        Parsed::Run(args) => return run::run(*args),
         Parsed::Detach(args, identity) => say(&detach::run(*args, &identity)),
         Parsed::Remote(args, request, host) => say(&remote::run(*args, &request, &host)),
         Parsed::Ask { host, retry, definition, request } => {
@@ -56,7 +64,8 @@ fn dispatch(words: Vec<OsString>) -> u8 {
         Parsed::ListBackends(format) => show(&backends::list(format)),
         Parsed::Show(text) => show(&text),
         Parsed::Error(error) => fail(&error),
-    }
+    };
+    Exit::Status(status)
 }
 
 /// Prints a text that was asked for on standard output.

@@ -41,6 +41,11 @@
 //! | `trap:SIG`, `trap:SIG:N` | on each SIG says its name; then exits with N |
 //! | `raise:SIG`, `group:SIG` | to this process, to its group |
 //!
+//! | terminals | |
+//! |---|---|
+//! | `take-terminal` | makes a group of its own and gives it the terminal on standard input |
+//! | `raw`, `no-echo` | changes the modes of the terminal on standard input |
+//!
 //! | descriptors and resources | |
 //! |---|---|
 //! | `close:STREAM`, `close-above:N`, `dup:FROM:TO`, `open:PATH:STREAM` | |
@@ -53,7 +58,8 @@
 //! `report:WHAT` says one line: `pid`, `ppid`, `mask`, `ignored` (names or numbers of signals), `descriptors`,
 //! `session` (`leader` or `member`, of its session and of its group), `terminal` (`none` or `yes`), `directory`,
 //! `umask`, `nice`, `no-new-privs`, `environment` (the names), `env:NAME`, `limit:NAME`, `zombies` (how many
-//! there are on the system).
+//! there are on the system), `terminals` (which of 0, 1 and 2 are), `size:STREAM` (columns and rows of a terminal),
+//! `modes` (of the terminal on standard input: `canonical` or `raw`, and `echo`).
 #![no_main]
 #![allow(
     unsafe_code,
@@ -78,6 +84,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, killpg, signal, sigprocmask};
 use nix::sys::stat::{Mode, umask};
+use nix::sys::termios;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{self, ForkResult, Gid, Pid, Uid};
 
@@ -145,6 +152,7 @@ fn perform(steps: &[Step], turn: u64) {
             || order(step)
             || processes(step)
             || signals(step)
+            || terminals(step)
             || descriptors(step)
             || resources(step);
         if !known {
@@ -348,6 +356,30 @@ fn signals(step: &Step) -> bool {
     true
 }
 
+fn terminals(step: &Step) -> bool {
+    match step.verb.as_str() {
+        "take-terminal" => {
+            let (this, keep) = (Pid::from_raw(0), SigSet::from(Signal::SIGTTOU));
+            step.done(unistd::setpgid(this, this));
+            step.done(sigprocmask(SigmaskHow::SIG_BLOCK, Some(&keep), None));
+            step.done(unistd::tcsetpgrp(descriptor(0), unistd::getpid()));
+            step.done(sigprocmask(SigmaskHow::SIG_UNBLOCK, Some(&keep), None));
+        }
+        "raw" => change_modes(step, termios::cfmakeraw),
+        "no-echo" => {
+            change_modes(step, |modes| modes.local_flags.remove(termios::LocalFlags::ECHO));
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn change_modes(step: &Step, change: impl FnOnce(&mut termios::Termios)) {
+    let mut modes = step.done(termios::tcgetattr(descriptor(0)));
+    change(&mut modes);
+    step.done(termios::tcsetattr(descriptor(0), termios::SetArg::TCSANOW, &modes));
+}
+
 fn descriptors(step: &Step) -> bool {
     match step.verb.as_str() {
         "close" => step.done(unistd::close(step.stream(0))),
@@ -450,6 +482,31 @@ fn report(step: &Step) -> String {
                 }
             };
             format!("{} {}", shown(soft), shown(hard))
+        }
+        "terminals" => {
+            let is_terminal = |fd: &RawFd| unistd::isatty(descriptor(*fd)).unwrap_or(false);
+            let found: Vec<String> = (0..=2).filter(is_terminal).map(|fd| fd.to_string()).collect();
+            if found.is_empty() { "none".to_owned() } else { found.join(" ") }
+        }
+        "size" => {
+            let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+            let stream =
+                if step.part(1).is_empty() { 0 } else { step.done(step.part(1).parse::<RawFd>()) };
+            // SAFETY: writes one winsize, to a live one.
+            step.done(Errno::result(unsafe {
+                libc::ioctl(stream, libc::TIOCGWINSZ, &raw mut size)
+            }));
+            format!("{} {}", size.ws_col, size.ws_row)
+        }
+        "modes" => {
+            let modes = step.done(termios::tcgetattr(descriptor(0))).local_flags;
+            let canonical = modes.contains(termios::LocalFlags::ICANON);
+            let echo = modes.contains(termios::LocalFlags::ECHO);
+            format!(
+                "{}{}",
+                if canonical { "canonical" } else { "raw" },
+                if echo { " echo" } else { "" }
+            )
         }
         "zombies" => {
             let entries = step.done(fs::read_dir("/proc")).flatten();

@@ -15,13 +15,14 @@ use crate::cli::remote::RemoteArgs;
 use crate::cli::values::{
     Rlimits, SignalMapping, SizeLimit, TimeLimit, Variable, Words, bytes, parse_destination,
     parse_line_size, parse_name, parse_nice, parse_on_lag, parse_partial_after, parse_path,
-    parse_stdin, parse_variable, text,
+    parse_stdin, parse_variable, parse_window_size, text,
 };
 use crate::model::rlimits::parse_rlimits;
 use crate::model::run_id::RunId;
 use crate::model::signal::{Signal, parse_signal_map};
 use crate::model::spec::{
-    Format, Keep, Leftover, Level, OnDisconnect, OnLag, ResultDestination, Split, Stdin, When,
+    Format, Keep, Leftover, Level, OnDisconnect, OnLag, Pty, ResultDestination, Split, Stdin, When,
+    WindowSize,
 };
 use crate::model::template::{DEFAULT_TEMPLATE, Template, TimeFormat};
 use crate::model::units::{
@@ -293,6 +294,21 @@ pub struct OutputArgs {
     /// Give both streams one pipe, as 2>&1: their order is then exact
     #[arg(long)]
     pub merge: bool,
+
+    /// Run the command on a terminal of its own, so that it shows every line at once
+    ///
+    /// full (the default): a terminal that controls it, for all its streams; both output streams are one, keys
+    /// and Ctrl-C are passed on from runcast's own terminal, and other standard input is typed. split: a terminal
+    /// for each output stream, which stay apart; standard input stays as it is.
+    #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true,
+          default_missing_value = "full", value_parser = Words(&[
+        ("full", Pty::Full), ("split", Pty::Split),
+    ]))]
+    pub pty: Option<Pty>,
+
+    /// The size of that terminal [default: that of runcast's own, else 80x24]
+    #[arg(long, value_name = "COLSxROWS", value_parser = text(parse_window_size))]
+    pub size: Option<WindowSize>,
 
     /// What ends a line: LF; LF, CR or CR LF; NUL
     #[arg(long, value_name = "END", default_value = "lf", value_parser = Words(&[

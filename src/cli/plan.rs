@@ -15,7 +15,7 @@ use crate::cli::values::Variable;
 use crate::model::error::{Error, reason};
 use crate::model::filter::secrets_of_file;
 use crate::model::mask::{LEAST_SECRET_BYTES, Mask};
-use crate::model::spec::{Capture, Display, Format, Limits, Spec, Stdin, Streams};
+use crate::model::spec::{Capture, Display, Format, Limits, Pty, Spec, Stdin, Streams};
 use crate::model::units::parse_env_file;
 
 /// Variables of the command, in order, each name once as far as runcast sets it.
@@ -44,6 +44,8 @@ pub fn display(args: &Args) -> Display {
         on_lag: args.output.on_lag,
         on_disconnect: args.output.on_disconnect,
         result: args.result.result.clone(),
+        pty: args.output.pty.unwrap_or(Pty::No),
+        pty_size: args.output.size,
         record: args.result.record.clone(),
         ..display_recorded(&args.show)
     }
@@ -97,7 +99,9 @@ pub(super) fn plan_with(args: Args, mut hidden: Vec<Vec<u8>>) -> Result<Spec, Er
             Stdin::Inherit if asked.input == Some(Input::Stdin) => Stdin::Null,
             stdin => stdin,
         },
-        streams: if output.merge { Streams::Merged } else { Streams::Separate },
+        streams: streams(&output),
+        pty: output.pty.unwrap_or(Pty::No),
+        pty_size: output.size,
         umask: processes.umask,
         nice: processes.nice,
         no_new_privs: processes.no_new_privs,
@@ -136,6 +140,11 @@ fn mask(secrets: &[Vec<u8>]) -> Result<Option<Arc<Mask>>, Error> {
         why: why.to_string(),
     })?;
     Ok(Some(Arc::new(mask)))
+}
+
+/// A terminal has one stream for all that is written to it.
+fn streams(output: &OutputArgs) -> Streams {
+    if output.merge || output.pty == Some(Pty::Full) { Streams::Merged } else { Streams::Separate }
 }
 
 /// What is to be hidden.
@@ -236,7 +245,7 @@ mod tests {
     use crate::cli::parse::{Parsed, parse};
     use crate::model::error::ErrorCode;
     use crate::model::signal::Signal;
-    use crate::model::spec::{OnDisconnect, ResultDestination, Split, Stdin};
+    use crate::model::spec::{OnDisconnect, ResultDestination, Split};
 
     fn typed(line: &[&str]) -> Args {
         match parse(std::iter::once("runcast").chain(line.iter().copied()).map(OsString::from)) {

@@ -3,10 +3,11 @@
 use crate::cli::args::Args;
 use crate::cli::plan;
 use crate::engine;
+use crate::model::outcome::Exit;
 
-/// Runs what the arguments ask for and returns the exit status.
+/// Runs what the arguments ask for and returns how runcast is to end.
 #[must_use]
-pub fn run(args: Args) -> u8 {
+pub fn run(args: Args) -> Exit {
     let mut display = plan::display(&args);
     let plan = plan::plan(args);
     if let Ok(spec) = &plan {

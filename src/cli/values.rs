@@ -12,7 +12,9 @@ use clap::{Arg, Command};
 use crate::backend::load::Input;
 use crate::model::rlimits::Rlimit;
 use crate::model::signal::Signal;
-use crate::model::spec::{DEFAULT_LAG_BYTES, MIN_LINE_BYTES, OnLag, ResultDestination, Stdin};
+use crate::model::spec::{
+    DEFAULT_LAG_BYTES, MIN_LINE_BYTES, OnLag, ResultDestination, Stdin, WindowSize,
+};
 use crate::model::units::{parse_assignment, parse_duration, parse_size};
 
 /// What one `--env` asks for.
@@ -118,6 +120,19 @@ pub(super) fn parse_line_size(typed: &str) -> Result<usize, String> {
         Ok(size) => Ok(size),
         Err(_) => Err("too large".to_owned()),
     }
+}
+
+/// Columns, an `x`, rows.
+pub(super) fn parse_window_size(typed: &str) -> Result<WindowSize, String> {
+    let (columns, rows) = typed.split_once('x').ok_or("not COLSxROWS, as 80x24")?;
+    let number = |part: &str| {
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+        part.parse()
+            .ok()
+            .filter(|&number: &u16| is_number && number > 0)
+            .ok_or_else(|| format!("'{part}' is not a number from 1 to {}", u16::MAX))
+    };
+    Ok(WindowSize { columns: number(columns)?, rows: number(rows)? })
 }
 
 pub(super) fn parse_partial_after(typed: &str) -> Result<TimeLimit, String> {

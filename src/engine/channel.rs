@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use crate::model::error::Error;
 use crate::model::event::{Exited, Stop, Stream};
 use crate::model::outcome::Outcome;
 use crate::model::signal::Signal;
+use crate::model::spec::WindowSize;
 use crate::sink::destination::Patience;
 use crate::sys::interrupt::Interruptible;
 
@@ -32,9 +33,9 @@ pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 pub(super) const BLOCKS: usize = 4;
 
 /// What the pump is sent in all of a run beside data: from each reader its end and perhaps a failure, from the
-/// supervisor a failure, an `exited`, two stops and the end, and from each of the three a panic: twelve. With
-/// room for them beside all buffers, no sender ever waits.
-const OTHER_MESSAGES: usize = 12;
+/// supervisor a failure, an `exited`, two stops, a new size and the end, from who types a failure, and from each
+/// of the four a panic: fifteen. With room for them beside all buffers, no sender ever waits.
+const OTHER_MESSAGES: usize = 15;
 
 /// What one read gave.
 #[derive(Debug)]
@@ -75,6 +76,8 @@ pub(super) enum Message {
     Exited(Exited),
     /// A stop signal is sent.
     Stop(Stop),
+    /// The command's terminal has another size, see [`Shared::take_window_size`].
+    Resized { at: Duration },
     /// All is over. Nothing follows.
     Over(Box<Outcome>),
     /// Reading failed, or taking signals.
@@ -306,6 +309,11 @@ pub(super) struct Shared {
     last_output: AtomicU64,
     /// Whether the command has ended.
     has_ended: AtomicBool,
+    /// The size of the command's terminal: columns in the upper half, rows in the lower.
+    window_size: AtomicU32,
+    /// Whether the pump is still to take in the last change of it. However often it changes, there is one message
+    /// on its way.
+    is_resize_told: AtomicBool,
 }
 
 /// What one reader and the supervisor know of each other.
@@ -382,7 +390,24 @@ impl Shared {
             produced_bytes: AtomicU64::new(0),
             last_output: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
+            window_size: AtomicU32::new(0),
+            is_resize_told: AtomicBool::new(false),
         }
+    }
+
+    /// Notes another size of the command's terminal. Returns whether the pump is to be told.
+    pub(super) fn set_window_size(&self, size: WindowSize) -> bool {
+        let packed = u32::from(size.columns) << 16 | u32::from(size.rows);
+        self.window_size.store(packed, Ordering::SeqCst);
+        !self.is_resize_told.swap(true, Ordering::SeqCst)
+    }
+
+    /// The pump takes in the size that the command's terminal has now.
+    pub(super) fn take_window_size(&self) -> WindowSize {
+        // In this order: a change after the first of these is told anew.
+        self.is_resize_told.store(false, Ordering::SeqCst);
+        let packed = self.window_size.load(Ordering::SeqCst);
+        WindowSize { columns: (packed >> 16) as u16, rows: (packed & 0xffff) as u16 }
     }
 
     /// Tells the readers that the command has ended.

@@ -10,7 +10,7 @@ use crate::model::error::Error;
 use crate::model::event::{Event, RunResult, StreamTotals};
 use crate::model::kept::Kept;
 use crate::model::mask::Mask;
-use crate::model::outcome::{Delivery, Outcome};
+use crate::model::outcome::{Delivery, Exit, Outcome};
 use crate::model::spec::{Display, Keep};
 use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
@@ -62,7 +62,7 @@ impl Ending {
         result_file: &mut Option<ResultFile>,
         display: &Display,
         patience: &Arc<Patience>,
-    ) -> u8 {
+    ) -> Exit {
         self.report.delivery = match self.report.delivery {
             Delivery::Failed(error) => Delivery::Failed(error.hidden(self.mask.as_deref())),
             other => other,
@@ -91,7 +91,7 @@ impl Ending {
         if let Some(supervisor) = &self.supervisor {
             supervisor.send(Notice::Delivered);
         }
-        self.report.outcome.status(&self.report.delivery)
+        self.report.outcome.exit(&self.report.delivery)
     }
 
     fn commit(

@@ -3,6 +3,7 @@
 //! See the crate's documentation for the threads and for what each may and may not do.
 
 mod channel;
+mod console;
 pub(crate) mod ending;
 mod flow;
 pub(crate) mod player;
@@ -13,6 +14,7 @@ mod recording;
 pub(crate) mod show;
 mod spawn;
 mod supervisor;
+mod typing;
 
 pub mod replay;
 pub mod run;

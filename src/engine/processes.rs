@@ -10,6 +10,7 @@ use crate::model::escalation::KILL_AGAIN;
 use crate::model::outcome::{Ended, LimitHit, Usage};
 use crate::model::rlimits::{RLIM_INFINITY, Resource};
 use crate::model::signal::Signal;
+use crate::sys::child_setup::Session;
 use crate::sys::tree::{self, Dead, Process, Tree};
 
 /// How many walks over the processes one signal may take: a fork bomb may grow as fast as it is walked. What
@@ -47,6 +48,8 @@ pub(super) struct Death {
 #[derive(Debug)]
 pub(super) struct Processes {
     command: i32,
+    /// Where the command shares our group, it is not only the run's, and nothing is ever sent to it as a whole.
+    session: Session,
     is_command_reaped: bool,
     /// How the command ended, until that is asked for.
     death: Option<Death>,
@@ -57,8 +60,9 @@ pub(super) struct Processes {
 
 impl Processes {
     /// The command with this process id, and all below it.
-    pub(super) fn new(command: i32, tree: Tree) -> Self {
-        Self { command, is_command_reaped: false, death: None, tree, untouchable: HashSet::new() }
+    pub(super) fn new(command: i32, session: Session, tree: Tree) -> Self {
+        let untouchable = HashSet::new();
+        Self { command, session, is_command_reaped: false, death: None, tree, untouchable }
     }
 
     /// Kills all of them, where the run cannot be seen to its end: nobody else would.
@@ -95,19 +99,31 @@ impl Processes {
     /// Sends a signal to the command's group.
     pub(super) fn signal_group(&self, signal: Signal) {
         // Members that are gone or may not be signalled are the command's own affair.
-        if self.is_command_reaped {
+        if self.leads_group() {
+            let _ = tree::signal_group(self.command, signal);
+        } else {
             for process in self.group() {
                 let _ = tree::signal(&process, signal);
             }
-        } else {
-            let _ = tree::signal_group(self.command, signal);
+        }
+    }
+
+    /// Continues the command's group. Where it shares our terminal, whoever made us go on has mostly done that,
+    /// and those who were continued are not to hear of it twice.
+    pub(super) fn continue_group(&self) {
+        if self.session != Session::Shared {
+            return self.signal_group(Signal::CONT);
+        }
+        for process in self.group().iter().filter(|process| process.is_stopped()) {
+            // As above.
+            let _ = tree::signal(process, Signal::CONT);
         }
     }
 
     /// Stops the command's group as the terminal's `signal` would.
     ///
-    /// The group is an orphaned one, its parent being in another session, and there the kernel discards the
-    /// default action of these signals. So whoever leaves it at that gets STOP instead.
+    /// A group of its own is an orphaned one, its parent being in another session, and there the kernel discards
+    /// the default action of these signals. So whoever leaves it at that gets STOP instead.
     pub(super) fn suspend_group(&self, signal: Signal) {
         for process in self.group() {
             let stops = tree::has_default_action(&process, signal);
@@ -116,18 +132,53 @@ impl Processes {
         }
     }
 
+    /// Sends a signal that stops to those of the command's group whom it stops.
+    pub(super) fn stop_members(&self, signal: Signal) {
+        for process in self.group() {
+            if tree::has_default_action(&process, signal) {
+                // As above.
+                let _ = tree::signal(&process, signal);
+            }
+        }
+    }
+
+    /// Whether the command does nothing about this signal.
+    pub(super) fn does_command_stop_by(&self, signal: Signal) -> bool {
+        let command = if self.is_command_reaped { None } else { tree::look_at(self.command) };
+        command.is_some_and(|command| tree::has_default_action(&command, signal))
+    }
+
     /// The living members of the command's group.
     fn group(&self) -> Vec<Process> {
         let mut members = self.tree.list();
-        members.retain(|process| process.group == self.command);
+        let group = self.command_group();
+        members.retain(|process| process.group == group);
         members
+    }
+
+    /// The group that the command is in: one that shares ours may have made another for itself.
+    pub(super) fn command_group(&self) -> i32 {
+        if self.session != Session::Shared {
+            return self.command;
+        }
+        let command = if self.is_command_reaped { None } else { tree::look_at(self.command) };
+        command.map_or_else(|| nix::unistd::getpgrp().as_raw(), |command| command.group)
+    }
+
+    /// Whether the command leads a group that has its id and nobody else's processes.
+    fn leads_group(&self) -> bool {
+        self.session != Session::Shared && !self.is_command_reaped
+    }
+
+    /// The signal of job control that holds the command, if one does.
+    pub(super) fn command_stopped_by(&self) -> Option<Signal> {
+        if self.is_command_reaped { None } else { tree::stopped_by(self.command) }
     }
 
     /// Sends a signal to everybody: to the group at once, to the others one by one, until two walks find nobody
     /// new. Whoever is stopped is continued, or would never learn of it.
     pub(super) fn signal_all(&mut self, signal: Signal) {
-        let is_group_told =
-            !self.is_command_reaped && tree::signal_group(self.command, signal).is_ok();
+        let is_group_told = self.leads_group() && tree::signal_group(self.command, signal).is_ok();
         let mut seen = HashSet::new();
         let mut quiet_walks = 0;
         for _ in 0..MOST_WALKS {
@@ -166,7 +217,7 @@ impl Processes {
     /// and end as fast as it goes, and can miss all of them; whether anybody is left, only the kernel's word
     /// on our children tells. So this goes on until nobody is, or those who are were all met.
     pub(super) fn kill_all(&mut self) {
-        if !self.is_command_reaped {
+        if self.leads_group() {
             // Its members are met below as well.
             let _ = tree::signal_group(self.command, Signal::KILL);
         }
@@ -206,6 +257,8 @@ impl Processes {
             let at = Instant::now();
             let is_command = dead.pid == self.command && !self.is_command_reaped;
             let limit = if is_command { limit_hit(&dead, killed_by) } else { None };
+            let command = self.command;
+            self.tree.note_death(dead.pid, |pid| pid == command);
             let Ok(usage) = tree::reap(dead.pid) else { break };
             if is_command {
                 self.is_command_reaped = true;

@@ -93,6 +93,7 @@ impl<'a> Pump<'a> {
                     stop.t = self.in_order(stop.t);
                     self.show(&Event::Stop(stop));
                 }
+                Some(Message::Resized { at }) => self.resized(at),
                 Some(Message::Broken(error)) => self.fail(error),
                 Some(Message::Over(outcome)) => break *outcome,
                 Some(Message::Died) => {
@@ -158,6 +159,11 @@ impl<'a> Pump<'a> {
         self.take_filtered(stream, None, at);
         self.tell(|sink| sink.end(stream, at));
         self.flows[stream.index()].unfinished_for = None;
+    }
+
+    fn resized(&mut self, at: Duration) {
+        let (Seconds(at), size) = (self.in_order(Seconds(at)), self.shared.take_window_size());
+        self.tell(|sink| sink.resized(size, at));
     }
 
     /// Shows what there is of an unfinished line.

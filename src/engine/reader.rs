@@ -13,10 +13,15 @@ use crate::model::error::Error;
 use crate::model::event::Stream;
 use crate::sys::descriptors::{self, PipeGrowth};
 
+/// More than a terminal holds of what was written to it: two buffers of 64 KiB and 4 KiB.
+const TERMINAL_BYTES: usize = 128 * 1024;
+
 /// The reader of one stream.
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) stream: Stream,
+    /// Whether what is read is our side of a terminal.
+    pub(super) is_terminal: bool,
     pub(super) pipe: Arc<OwnedFd>,
     pub(super) blocks: Blocks,
     pub(super) shared: Arc<Shared>,
@@ -71,9 +76,11 @@ impl Reader {
     /// long to wait for more after that, the supervisor says. Returns whether the stream is still held then.
     fn drain(&mut self) -> bool {
         self.state().answer_drain();
-        let mut promised = descriptors::bytes_waiting(self.pipe.as_fd()).unwrap_or(0);
+        let mut promised = self.bytes_waiting();
         loop {
-            if promised == 0 && self.state().is_drained() {
+            if self.state().is_drained()
+                && (promised == 0 || !descriptors::is_readable(self.pipe.as_fd()))
+            {
                 return !descriptors::is_hung_up(self.pipe.as_fd());
             }
             if self.is_readable() {
@@ -84,6 +91,14 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// How much it holds, or may hold: of what was written to a terminal nobody can tell how much is on its way.
+    fn bytes_waiting(&self) -> usize {
+        if self.is_terminal {
+            return TERMINAL_BYTES;
+        }
+        descriptors::bytes_waiting(self.pipe.as_fd()).unwrap_or(0)
     }
 
     fn is_readable(&self) -> bool {
@@ -121,6 +136,8 @@ impl Reader {
                 self.blocks.put_back(block);
                 Read::Interrupted
             }
+            // Nobody has the terminal open any more: that is its end.
+            Err(Errno::EIO) if self.is_terminal => Read::End,
             Err(errno) => {
                 let what = format!("reading the command's {}", self.stream.as_str());
                 self.pump

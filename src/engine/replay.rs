@@ -85,7 +85,8 @@ pub fn replay(path: &Path, pace: Pace, display: &Display, capture: &Capture) -> 
             error.status()
         }
         Err(Broken::Failed(error)) => {
-            Ending::of_failure(error, None).conclude(player.sink(), &mut None, display, &patience)
+            let ending = Ending::of_failure(error, None);
+            ending.conclude(player.sink(), &mut None, display, &patience).status()
         }
     }
 }

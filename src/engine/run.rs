@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::backend::launch::Launch;
 use crate::engine::channel::{self, Message, Notice, Shared, ToPump, ToReader, ToSupervisor};
+use crate::engine::console::Console;
 use crate::engine::ending::Ending;
 use crate::engine::processes::Processes;
 use crate::engine::pump::Pump;
@@ -18,11 +19,13 @@ use crate::engine::reader::Reader;
 use crate::engine::show;
 use crate::engine::spawn::{self, Command};
 use crate::engine::supervisor::{Links, Supervisor};
+use crate::engine::typing::Typist;
 use crate::model::error::Error;
 use crate::model::event::{Started, Stream, VERSION, argv_fields};
+use crate::model::outcome::Exit;
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
-use crate::model::spec::{Capture, Display, Format, ResultDestination, Spec};
+use crate::model::spec::{Capture, Display, Format, Pty, ResultDestination, Spec};
 use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
 use crate::sink::{Sink, message};
@@ -31,11 +34,11 @@ use crate::sys::interrupt;
 use crate::sys::signals;
 use crate::sys::tree::Tree;
 
-/// Runs a command and shows it, to the end, and returns runcast's exit status.
+/// Runs a command and shows it, to the end, and returns how runcast is to end.
 ///
 /// A plan that failed is shown as a run that never started: whoever reads the result gets one.
 #[must_use]
-pub fn run(plan: Result<Spec, Error>, display: &Display) -> u8 {
+pub fn run(plan: Result<Spec, Error>, display: &Display) -> Exit {
     let patience = Arc::new(Patience::default());
     let capture = plan.as_ref().map_or_else(|_| Capture::default(), |spec| spec.capture.clone());
     let limits = plan.as_ref().ok().map(|spec| &spec.limits);
@@ -68,9 +71,10 @@ pub fn show_failure(error: Error, format: Format) -> u8 {
     let display = Display { format, ..Display::default() };
     match show::make_sink(&display, &Capture::default(), None, &patience) {
         Ok(mut sink) => {
-            Ending::of_failure(error, None).conclude(&mut *sink, &mut None, &display, &patience)
+            let ending = Ending::of_failure(error, None);
+            ending.conclude(&mut *sink, &mut None, &display, &patience).status()
         }
-        Err(_) => fail(&error),
+        Err(_) => fail(&error).status(),
     }
 }
 
@@ -130,9 +134,9 @@ impl Handle {
 }
 
 /// Says what failed, where there is nothing to show it in.
-fn fail(error: &Error) -> u8 {
+fn fail(error: &Error) -> Exit {
     message::say_error(error, &Arc::default());
-    error.status()
+    Exit::Status(error.status())
 }
 
 /// Where the result goes beside the sink.
@@ -160,21 +164,29 @@ fn supervise(
         channel::to_supervisor().map_err(|errno| failed("eventfd")(errno.into()))?;
     // A fifo may have to be waited for here, so our signals still have their default actions.
     let (stdin, stdin_end) = spawn::open_stdin(&spec.stdin)?;
-    let (signals, to_reset) = signals::take().map_err(failed("signals"))?;
+    let console = Console::open(spec, display)?;
+    let session = console.session();
+    let (signals, to_reset) = signals::take(session).map_err(failed("signals"))?;
     interrupt::prepare().map_err(failed("signals"))?;
-    let tree = Tree::prepare().map_err(failed("subreaper"))?;
+    let tree = Tree::prepare(session).map_err(failed("subreaper"))?;
 
     let launch = Launch::prepare(spec)?;
-    let command = spawn::spawn(launch.program(), spec, stdin, &to_reset)?;
+    // From here on every way out puts our terminal back.
+    let mut restore = console.take_terminal();
+    let mut command = spawn::spawn(launch.program(), spec, stdin, &console, &to_reset)?;
+    let typed = command.typed.take();
+    let typist = console.ptys().and_then(|ptys| ptys.typist(typed));
     let shared = Arc::new(Shared::new(command.start, Arc::clone(patience)));
     shared.pump.register();
     let started = display.needs_started().then(|| started(spec, id, display, &command));
-    let mut if_threads_fail = Processes::new(command.pid, tree.clone());
-    let processes = Processes::new(command.pid, tree);
+    let mut if_threads_fail = Processes::new(command.pid, session, tree.clone());
+    let processes = Processes::new(command.pid, session, tree);
     let (pump, pipes) = (to_pump.clone(), command.pipes);
-    let links = Links { signals, notices, pump, shared: Arc::clone(&shared), pipes, watched };
+    let shared_too = Arc::clone(&shared);
+    let links = Links { signals, notices, pump, shared: shared_too, pipes, watched, console };
     // Without its threads nobody would see to the command's end.
     let readers = start_threads(spec, links, processes, &to_supervisor)
+        .and_then(|readers| start_typist(typist, &to_pump).map(|()| readers))
         .inspect_err(|_| if_threads_fail.abandon())?;
 
     let handle =
@@ -185,12 +197,22 @@ fn supervise(
     {
         pump.fail(error);
     }
-    let (supervisor, mask) = (Some(to_supervisor), spec.capture.mask.clone());
     let report = pump.run(&inbox, started);
+    if report.outcome.ended_by_itself() {
+        restore.command_ended_by_itself();
+    }
+    let (supervisor, mask) = (Some(to_supervisor), spec.capture.mask.clone());
     let returned = launch.finish(&report.outcome);
     let mut ending = Ending { report, value: None, supervisor, mask };
     ending.take_value(returned, patience);
     Ok(ending)
+}
+
+/// Starts who types into the command's terminal, where it has one.
+fn start_typist(typist: Option<Typist>, to_pump: &ToPump) -> Result<(), Error> {
+    let Some(typist) = typist else { return Ok(()) };
+    let pump = to_pump.clone();
+    start_thread("typist", to_pump.clone(), move || typist.run(&pump)).map(drop)
 }
 
 /// Starts the readers and the supervisor, and returns the ways back to the readers.
@@ -224,6 +246,7 @@ fn start_readers(
         let (back, blocks) = channel::blocks();
         let reader = Reader {
             stream,
+            is_terminal: spec.pty != Pty::No,
             pipe: Arc::clone(pipe),
             blocks,
             shared: Arc::clone(shared),

@@ -13,10 +13,12 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 
+use crate::engine::console;
 use crate::model::error::{Error, reason};
 use crate::model::event::Stream;
 use crate::model::spec::{
     Capture, Display, Format, Limits, OnDisconnect, OnLag, ResultDestination, Streams, When,
+    WindowSize,
 };
 use crate::sink::Sink;
 use crate::sink::cast::{Cast, LineEnd, Screen};
@@ -32,7 +34,7 @@ use crate::sink::snapshot::Snapshot;
 use crate::sink::status_line::StatusLine;
 use crate::sink::tee::Tee;
 use crate::sink::text::Text;
-use crate::sys::{descriptors, window};
+use crate::sys::descriptors;
 
 /// What the prefixes of the streams look like, in their order: colours that can be told apart, and read on light
 /// and dark, and that claim nothing of what the lines say.
@@ -81,23 +83,23 @@ pub(crate) fn recorded(
     let name = capture.mask.as_ref().map_or(name.clone(), |mask| mask.text(&name).into_owned());
     let out = Destination::new(Outlet::Opened(file.into()), name.clone(), patience);
     let recording: Box<dyn Sink> = if path.as_os_str().as_bytes().ends_with(b".cast") {
-        Box::new(Cast::new(out, screen(), again))
+        Box::new(Cast::new(out, screen(display), again))
     } else {
         Box::new(Lined::new(ndjson(out, display), capture, Shows::Pieces))
     };
     Ok(Box::new(Tee::new(shown, recording, name, patience)))
 }
 
-/// What a recording is played on: our own terminal, or one of the usual size.
-fn screen() -> Screen {
-    let (columns, rows) = window::size().unwrap_or((80, 24));
+/// What a recording is played on: a terminal like the command's, our own, or one of the usual size.
+fn screen(display: &Display) -> Screen {
+    let WindowSize { columns, rows } = console::size(display.pty_size);
     let variable = |name| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     Screen {
         columns,
         rows,
         terminal: variable("TERM"),
         shell: variable("SHELL"),
-        line_end: LineEnd::Lf,
+        line_end: if console::writes_crlf(display) { LineEnd::AsItCame } else { LineEnd::Lf },
     }
 }
 
@@ -178,17 +180,20 @@ fn as_text(
     });
     let prefix = LinePrefix { template, zone, styles };
     let result_last = display.result == Some(ResultDestination::Stdout);
-    Box::new(Prefixed::new(destinations, &prefix, capture.split, limits, result_last))
+    let pty = display.pty;
+    Box::new(Prefixed::new(destinations, &prefix, capture.split, limits, pty, result_last))
 }
 
-/// The sink with a status line under it, where that is asked for and standard error is a terminal.
+/// The sink with a status line under it, where that is asked for and standard error is a terminal, and the command
+/// has not all of it.
 fn with_status(
     shown: Box<dyn Sink>,
     display: &Display,
     limits: Option<&Limits>,
     patience: &Arc<Patience>,
 ) -> Result<Box<dyn Sink>, Error> {
-    if display.progress == When::Never {
+    // Whoever has the whole terminal draws all of it.
+    if display.progress == When::Never || console::writes_crlf(display) {
         return Ok(shown);
     }
     let [stdout, stderr] = [standard(Stream::Stdout)?, standard(Stream::Stderr)?];

@@ -11,6 +11,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use nix::fcntl::OFlag;
 
+use crate::engine::console::Console;
 use crate::model::error::{Error, reason};
 use crate::model::signal::Signal;
 use crate::model::spec::{Program, Spec, Stdin, Streams};
@@ -22,12 +23,14 @@ use crate::sys::descriptors;
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) pid: i32,
-    /// The reading ends, in the order of the streams; only one where they are merged.
+    /// The reading ends, in the order of the streams; only one where they are merged. Of a terminal, our side.
     pub(super) pipes: Vec<Arc<OwnedFd>>,
     /// When it was started; nothing of it happened before.
     pub(super) start: Instant,
     /// The same on the wall's clock.
     pub(super) clock: WallClock,
+    /// What is to be typed into its terminal, where that is not our standard input.
+    pub(super) typed: Option<File>,
 }
 
 /// Starts the command on the calling thread, which has to live as long as the run.
@@ -35,9 +38,25 @@ pub(super) fn spawn(
     program: &Program,
     spec: &Spec,
     stdin: Option<File>,
+    console: &Console,
     to_reset: &[Signal],
 ) -> Result<Command, Error> {
     let mut prepared = Prepared::new(program, spec)?;
+    let session = console.session();
+    if let Some(ptys) = console.ptys()
+        && let Some(streams) = ptys.streams(stdin.as_ref())
+    {
+        let (start, clock) = (Instant::now(), WallClock(Timestamp::now()));
+        let pid = prepared.start(session, streams, to_reset)?;
+        let mut typed = None;
+        if ptys.is_typed_to() {
+            typed = stdin;
+        } else {
+            // As below.
+            let _ = descriptors::release_stdin();
+        }
+        return Ok(Command { pid, pipes: ptys.masters().to_vec(), start, clock, typed });
+    }
     let (read, write) = pipe()?;
     let mut pipes = vec![Arc::new(read)];
     let stderr = match spec.streams {
@@ -54,11 +73,11 @@ pub(super) fn spawn(
         stderr: stderr.as_ref().unwrap_or(&write).as_raw_fd(),
     };
     let (start, clock) = (Instant::now(), WallClock(Timestamp::now()));
-    let pid = prepared.start(streams, to_reset)?;
+    let pid = prepared.start(session, streams, to_reset)?;
     // The command has it now, or another. Were it held here too, whoever writes to it would not learn that
     // the command reads no more. Where it cannot be let go that is all that is lost.
     let _ = descriptors::release_stdin();
-    Ok(Command { pid, pipes, start, clock })
+    Ok(Command { pid, pipes, start, clock, typed: None })
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {

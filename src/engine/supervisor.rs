@@ -2,6 +2,8 @@
 //!
 //! It writes no output and waits for nobody who does: a consumer that stalls delays no deadline.
 
+mod receiving;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +12,9 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 use crate::engine::channel::{Message, Notice, Notices, ReaderState, Shared, ToPump};
+use crate::engine::console::Console;
 use crate::engine::processes::{Death, KilledBy, Processes};
+use crate::engine::supervisor::receiving::Forwarded;
 use crate::model::course::{Course, Due, Facts};
 use crate::model::error::Error;
 use crate::model::escalation::Action;
@@ -18,8 +22,8 @@ use crate::model::event::{Exited, Seconds, Stop, ended_fields};
 use crate::model::outcome::{Ended, Outcome, StopReason, Usage};
 use crate::model::signal::Signal;
 use crate::model::spec::{Limits, Spec};
-use crate::sys::signals::Signals;
-use crate::sys::{descriptors, drainer, interrupt};
+use crate::sys::signals::{Received, Sender, Signals};
+use crate::sys::{descriptors, drainer, interrupt, terminal};
 
 /// The longest wait in one piece; a deadline that lies further off than the system's clock goes is met in
 /// several.
@@ -37,8 +41,10 @@ pub(super) struct Supervisor {
     streams: Vec<StreamState>,
     /// How long the run was stopped by job control; its own clock stands still meanwhile.
     paused: Duration,
-    /// Signals that were received and may end the command, and what was forwarded for them.
-    forwarded: Vec<(Signal, Signal)>,
+    /// Signals that were received and may end the command.
+    forwarded: Vec<Forwarded>,
+    /// The signal of our terminal that ended the command.
+    interrupted_by: Option<Signal>,
     /// The signal that began the stop or ended the command.
     received: Option<Signal>,
     /// A signal that came when the command had ended.
@@ -57,6 +63,8 @@ pub(super) struct Links {
     pub(super) pipes: Vec<Arc<OwnedFd>>,
     /// Descriptors whose consumer's end stops the run.
     pub(super) watched: Vec<BorrowedFd<'static>>,
+    /// The terminals of the run.
+    pub(super) console: Console,
 }
 
 /// What has become of a stream.
@@ -78,6 +86,7 @@ impl Supervisor {
             death: None,
             paused: Duration::ZERO,
             forwarded: Vec::new(),
+            interrupted_by: None,
             received: None,
             hurried_by: None,
             is_delivered: false,
@@ -91,6 +100,8 @@ impl Supervisor {
         if let Err(source) = self.links.signals.listen(on_interrupt) {
             self.links.pump.send(Message::Broken(Error::Spawn { step: "signals", source }));
         }
+        // It may have changed before we were told of changes.
+        self.follow_size();
         self.act();
         while !self.course.is_delivering() {
             self.wait();
@@ -167,6 +178,19 @@ impl Supervisor {
         }
     }
 
+    /// Stops the run, since nobody takes its output any more.
+    fn lose_consumer(&mut self) {
+        if !self.links.watched.iter().any(|&fd| terminal::is_hung_up(fd)) {
+            self.links.watched.clear();
+            return self.stop(StopReason::Disconnect);
+        }
+        self.links.watched.clear();
+        self.reap();
+        if let Some(action) = self.course.hang_up(self.now()) {
+            self.carry_out(action);
+        }
+    }
+
     fn carry_out(&mut self, action: Action) {
         match action {
             Action::Signal(signal) => {
@@ -224,6 +248,7 @@ impl Supervisor {
             ended,
             stopped_by,
             received: self.received.filter(|_| stopped_by == Some(StopReason::Signal)),
+            interrupted_by: self.interrupted_by,
             last_sent: self.course.escalation().last_sent(),
             leaked: self.streams.contains(&StreamState::Ended { leaked: true }),
             leftover: self.processes.alive(),
@@ -265,20 +290,16 @@ impl Supervisor {
                     events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
                 })
             });
-        let received: Vec<Signal> = self.links.signals.pending().collect();
-        for signal in received {
-            self.receive(signal);
+        for received in self.links.signals.pending() {
+            self.receive(received);
         }
-        if let Some(stop) = self.links.signals.pending_stop() {
-            self.receive(stop);
-        }
+        self.receive_stop();
         let notices: Vec<Notice> = self.links.notices.pending().collect();
         for notice in notices {
             self.hear(notice);
         }
         if is_consumer_gone {
-            self.links.watched.clear();
-            self.stop(StopReason::Disconnect);
+            self.lose_consumer();
         }
     }
 
@@ -294,92 +315,26 @@ impl Supervisor {
 
     fn hear(&mut self, notice: Notice) {
         match notice {
-            Notice::Interrupted => self.receive(Signal::INT),
+            Notice::Interrupted => {
+                self.receive(Received { signal: Signal::INT, sender: Sender::Anybody });
+            }
             Notice::StreamEnded { stream, leaked } => {
                 self.streams[stream.index()] = StreamState::Ended { leaked };
                 self.course.stream_ended();
             }
             Notice::OutputLimitPassed => self.stop(StopReason::Output),
-            Notice::OutputLost => self.stop(StopReason::Disconnect),
+            Notice::OutputLost => self.lose_consumer(),
             Notice::Broken => {
                 if let Some(action) = self.course.abort(self.now()) {
                     self.carry_out(action);
                 }
             }
             Notice::Signal(signal) => self.processes.deliver(signal),
-            Notice::Received(signal) => self.receive(signal),
+            Notice::Received(signal) => {
+                self.receive(Received { signal, sender: Sender::Anybody });
+            }
             Notice::Stop => self.stop(StopReason::Signal),
             Notice::Delivered => self.is_delivered = true,
-        }
-    }
-
-    /// Takes a signal that somebody sent us.
-    fn receive(&mut self, signal: Signal) {
-        if signal == Signal::CHLD {
-            self.reap();
-            return;
-        }
-        let mapped = self.signal_map.iter().rev().find(|(from, _)| *from == signal);
-        let forward_as = mapped.map_or(Some(signal), |(_, to)| *to);
-        if self.death.is_some()
-            && matches!(signal, Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT)
-        {
-            // The command is no more. Who sent it wants us to end too.
-            self.hurried_by.get_or_insert(signal);
-            self.course.hurry();
-        }
-        let Some(forward_as) = forward_as else {
-            self.links.signals.discard_stop(signal);
-            return;
-        };
-        match signal {
-            Signal::TERM => self.terminate(signal, forward_as),
-            Signal::TSTP | Signal::TTIN | Signal::TTOU => self.suspend(forward_as),
-            _ => self.forward(signal, forward_as),
-        }
-    }
-
-    fn forward(&mut self, signal: Signal, forward_as: Signal) {
-        let forwarded = (signal, forward_as);
-        if matches!(signal, Signal::INT | Signal::QUIT | Signal::HUP)
-            && !self.forwarded.contains(&forwarded)
-        {
-            self.forwarded.push(forwarded);
-        }
-        self.processes.signal_group(forward_as);
-    }
-
-    /// Begins the stop of the run, if that has not begun.
-    fn terminate(&mut self, signal: Signal, forward_as: Signal) {
-        match self.course.terminate(forward_as, self.now()) {
-            Some(action) => {
-                self.received = Some(signal);
-                self.carry_out(action);
-            }
-            None => {
-                if self.course.adopt_signal() {
-                    self.received = Some(signal);
-                }
-                self.forward(signal, forward_as);
-            }
-        }
-    }
-
-    /// Stops the command's group and then this process, as a shell's job is stopped.
-    fn suspend(&mut self, forward_as: Signal) {
-        self.processes.suspend_group(forward_as);
-        let before = self.links.shared.elapsed();
-        self.links.signals.take_stop();
-        let pause = self.links.shared.elapsed().saturating_sub(before);
-        self.paused += pause;
-        self.links.shared.shift_activity(pause);
-        let received: Vec<Signal> = self.links.signals.pending().collect();
-        if !received.contains(&Signal::CONT) {
-            // The kernel did not stop us, since nobody could have continued us, or the CONT is yet to come.
-            self.processes.signal_group(Signal::CONT);
-        }
-        for signal in received {
-            self.receive(signal);
         }
     }
 
@@ -397,12 +352,17 @@ impl Supervisor {
         let at = self.since_start(death.at);
         self.death = Some(death);
         self.links.shared.tell_command_ended();
+        self.links.console.command_ended();
         self.course.command_ended(at.saturating_sub(self.paused));
         if let Ended::Signaled { signal, .. } = death.ended
-            && let Some((received, _)) = self.forwarded.iter().find(|(_, sent)| *sent == signal)
+            && let Some(forwarded) = self.forwarded.iter().find(|known| known.sent == signal)
             && self.course.escalation().reason().is_none()
         {
-            self.received = Some(*received);
+            self.received = Some(forwarded.received);
+            self.interrupted_by = Some(signal).filter(|&signal| {
+                matches!(signal, Signal::INT | Signal::QUIT)
+                    && self.forwarded.iter().any(|known| known.sent == signal && known.by_terminal)
+            });
             self.course.hurry();
         }
         if self.held_streams().next().is_some() {

@@ -242,6 +242,14 @@ impl Course {
         None
     }
 
+    /// The terminal that showed the output was hung up: the consumer was lost, and the run is told of that as by
+    /// the terminal itself.
+    pub fn hang_up(&mut self, now: Duration) -> Option<Action> {
+        let request =
+            StopRequest { first: Signal::HUP, ..self.request_for(Some(StopReason::Disconnect)) };
+        if self.is_limited() { self.escalation.request(request, now) } else { None }
+    }
+
     /// A part of ours failed: the run is killed, for no reason of its own.
     pub fn abort(&mut self, now: Duration) -> Option<Action> {
         let request = StopRequest { grace: Duration::ZERO, ..self.request_for(None) };
@@ -390,7 +398,7 @@ mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_assert, prop_oneof, proptest};
 
     use super::*;
-    use crate::model::spec::{Call, Capture, Stdin, Streams};
+    use crate::model::spec::{Call, Capture, Pty, Stdin, Streams};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -408,6 +416,8 @@ mod tests {
             environment: None,
             stdin: Stdin::Inherit,
             streams: Streams::Separate,
+            pty: Pty::No,
+            pty_size: None,
             umask: None,
             nice: None,
             no_new_privs: false,

@@ -76,6 +76,8 @@ pub struct Outcome {
     pub stopped_by: Option<StopReason>,
     /// The signal that runcast received and that began the stop or ended the command.
     pub received: Option<Signal>,
+    /// The signal of the terminal that ended the command, which runcast then ends by too.
+    pub interrupted_by: Option<Signal>,
     /// The last signal that runcast sent to stop the run.
     pub last_sent: Option<Signal>,
     /// Whether a stream was still held when reading stopped.
@@ -98,6 +100,7 @@ impl Outcome {
             ended: Ended::NotSeen,
             stopped_by: None,
             received: None,
+            interrupted_by: None,
             last_sent: None,
             leaked: false,
             leftover: Vec::new(),
@@ -120,6 +123,22 @@ impl Outcome {
     #[must_use]
     pub fn timed_out(&self) -> bool {
         matches!(self.stopped_by, Some(StopReason::Timeout | StopReason::IdleTimeout))
+    }
+
+    /// Whether the command ended as it wanted to, and nothing was sent to stop the run.
+    #[must_use]
+    pub fn ended_by_itself(&self) -> bool {
+        matches!(self.ended, Ended::Exited(_)) && self.last_sent.is_none()
+    }
+
+    /// How runcast is to end. A shell learns only by the same signal that its script was interrupted.
+    #[must_use]
+    pub fn exit(&self, delivery: &Delivery) -> Exit {
+        let status = self.status(delivery);
+        match self.interrupted_by {
+            Some(signal) if status == signal.status() => Exit::Signal(signal),
+            _ => Exit::Status(status),
+        }
     }
 
     /// The exit status of runcast; the table of the manual, in its order of precedence.
@@ -154,6 +173,26 @@ impl Outcome {
             }
             (_, Delivery::Cut(signal)) => signal.or(self.received).unwrap_or(Signal::TERM).status(),
             _ => own,
+        }
+    }
+}
+
+/// How runcast ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// With this status.
+    Status(u8),
+    /// By this signal; where that cannot be, with its status.
+    Signal(Signal),
+}
+
+impl Exit {
+    /// The exit status that stands for it.
+    #[must_use]
+    pub fn status(self) -> u8 {
+        match self {
+            Self::Status(status) => status,
+            Self::Signal(signal) => signal.status(),
         }
     }
 }

@@ -31,6 +31,10 @@ pub struct Spec {
     pub stdin: Stdin,
     /// Whether its two output streams share a pipe.
     pub streams: Streams,
+    /// Whether it runs on a terminal that is made for it.
+    pub pty: Pty,
+    /// The size of that terminal; `None` is that of runcast's own.
+    pub pty_size: Option<WindowSize>,
     /// The file mode creation mask, `umask(2)`.
     pub umask: Option<u32>,
     /// An increment of the nice value, `nice(2)`.
@@ -139,6 +143,29 @@ pub enum Streams {
     Merged,
 }
 
+/// The terminal that is made for the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pty {
+    /// None.
+    No,
+    /// One that controls it, for all its standard streams.
+    Full,
+    /// One for each output stream, which control nothing; its standard input is what it is without.
+    Split,
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowSize {
+    /// How many fit in a line.
+    pub columns: u16,
+    /// How many lines there are.
+    pub rows: u16,
+}
+
+/// The size of a terminal where none is known.
+pub const DEFAULT_WINDOW_SIZE: WindowSize = WindowSize { columns: 80, rows: 24 };
+
 /// How output is cut into lines, and what the result keeps of it.
 #[derive(Debug, Clone)]
 pub struct Capture {
@@ -231,6 +258,10 @@ pub struct Display {
     pub format: Format,
     /// Whether the output itself is left out of what is shown.
     pub quiet: bool,
+    /// The terminal that is made for the command.
+    pub pty: Pty,
+    /// Its size, as [`Spec::pty_size`].
+    pub pty_size: Option<WindowSize>,
     /// Whether events carry the command line.
     pub show_argv: bool,
     /// What each line of text begins with.
@@ -267,6 +298,8 @@ impl Default for Display {
         Self {
             format: Format::Text,
             quiet: false,
+            pty: Pty::No,
+            pty_size: None,
             show_argv: true,
             prefix: None,
             timestamps: None,

@@ -142,12 +142,10 @@ pub fn show(task: Task<'_>, display: &Display) -> u8 {
             message::say_error(&error, &patience);
             error.status()
         }
-        Err(Broken::Failed(error)) => Ending::of_failure(error, mask).conclude(
-            player.sink(),
-            &mut result_file,
-            display,
-            &patience,
-        ),
+        Err(Broken::Failed(error)) => {
+            let ending = Ending::of_failure(error, mask);
+            ending.conclude(player.sink(), &mut result_file, display, &patience).status()
+        }
     }
 }
 

@@ -87,7 +87,8 @@ pub fn attach(id: &RunId, from: From, display: &Display, capture: &Capture) -> u
             error.status()
         }
         Err(Broken::Failed(error)) => {
-            Ending::of_failure(error, None).conclude(player.sink(), &mut None, display, &patience)
+            let ending = Ending::of_failure(error, None);
+            ending.conclude(player.sink(), &mut None, display, &patience).status()
         }
     }
 }

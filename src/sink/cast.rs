@@ -13,6 +13,7 @@ use crate::model::error::Error;
 use crate::model::escape::{LEAST_ROOM, escape_until};
 use crate::model::event::{Event, Started, Stream};
 use crate::model::lines::unfinished_character;
+use crate::model::spec::WindowSize;
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::json_text::{REPLACEMENT, put_escaped};
 use crate::sink::{Account, Cut, Sink};
@@ -94,17 +95,6 @@ impl Cast {
         file.write_all_at(text.as_bytes(), self.status_at).map_err(|source| {
             Lost::Failed(Error::Output { what: self.out.name().to_owned(), source })
         })
-    }
-
-    /// Records that the screen has another size from now on.
-    ///
-    /// # Errors
-    ///
-    /// Where the recording cannot be written.
-    pub fn resize(&mut self, columns: u16, rows: u16, at: Duration) -> Result<(), Lost> {
-        self.begin_event(at, "r")?;
-        self.out.put(format!("{columns}x{rows}").as_bytes())?;
-        self.out.put(b"\"]\n")
     }
 
     /// The first line. One of a run that never started knows neither command nor time.
@@ -210,6 +200,12 @@ impl Sink for Cast {
         if unfinished.is_empty() { Ok(()) } else { self.put_output(&unfinished, at) }
     }
 
+    fn resized(&mut self, size: WindowSize, at: Duration) -> Result<(), Lost> {
+        self.begin_event(at, "r")?;
+        self.out.put(format!("{}x{}", size.columns, size.rows).as_bytes())?;
+        self.out.put(b"\"]\n")
+    }
+
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         match event {
             Event::Started(started) => self.begin(Some(started)),
@@ -298,7 +294,7 @@ mod tests {
         let events = recorded(LineEnd::AsItCame, |cast| {
             let at = Duration::from_micros(61_000_042);
             cast.block(Stream::Stdout, b"a", at).expect("there is room");
-            cast.resize(132, 43, at).expect("there is room");
+            cast.resized(WindowSize { columns: 132, rows: 43 }, at).expect("there is room");
         });
         let expected = [
             serde_json::json!([61.000_042, "o", "a"]),

@@ -14,6 +14,7 @@ use crate::model::event::Event;
 use crate::model::signal::Signal;
 use crate::sink::write_json_line;
 use crate::sys::descriptors::PipeGrowth;
+use crate::sys::terminal;
 
 /// Bytes held back to be written together: as many as an enlarged pipe holds. Too small costs a system call, and
 /// wakes the reader, more often (a quarter of this costs a twentieth of the throughput); too big delays nothing,
@@ -312,6 +313,7 @@ impl Destination {
             // Somebody who shares the descriptor made it non-blocking; that is not ours to change.
             Err(Errno::EAGAIN) => self.wait_for_room(),
             Err(Errno::EPIPE | Errno::ECONNRESET) => return Err(Lost::Gone),
+            Err(Errno::EIO) if terminal::is_hung_up(self.outlet.as_fd()) => return Err(Lost::Gone),
             Err(errno) => return Err(Lost::Failed(self.error(errno))),
         }
         Ok(())

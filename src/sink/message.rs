@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::model::error::Error;
 use crate::sink::destination::{Destination, Outlet, Patience};
 use crate::sink::status_line;
-use crate::sys::descriptors;
+use crate::sys::{descriptors, terminal};
 
 /// Says one line. Where even that cannot be written there is nobody left to tell; the exit status still does.
 pub fn say(text: impl Display, patience: &Arc<Patience>) {
-    write(&format!("runcast: {text}\n"), patience);
+    write(&format!("runcast: {text}{}", terminal::line_end()), patience);
 }
 
 /// Says what failed; a usage error adds where to read on.

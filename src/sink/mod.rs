@@ -33,6 +33,7 @@ use crate::model::event::{Dropped, Event, Stream};
 use crate::model::kept::Kept;
 use crate::model::lines::Piece;
 use crate::model::recorded::{Recorded, RecordedChunk};
+use crate::model::spec::WindowSize;
 use crate::sink::destination::Lost;
 
 /// What shows a run in one format. All times are since the command started.
@@ -74,6 +75,15 @@ pub trait Sink: Send {
     ///
     /// See [`Sink::block`].
     fn end(&mut self, _: Stream, _: Duration) -> Result<(), Lost> {
+        Ok(())
+    }
+
+    /// Shows that the terminal that was made for the command has another size.
+    ///
+    /// # Errors
+    ///
+    /// See [`Sink::block`].
+    fn resized(&mut self, _size: WindowSize, _at: Duration) -> Result<(), Lost> {
         Ok(())
     }
 

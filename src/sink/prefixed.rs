@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 
 use crate::model::event::{Event, Stream};
 use crate::model::line_prefix::Prefix;
-use crate::model::spec::{Limits, Split};
+use crate::model::spec::{Limits, Pty, Split};
 use crate::model::template::{Part, Template};
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::stop_message::StopMessage;
@@ -76,6 +76,7 @@ impl Prefixed {
         prefix: &LinePrefix,
         split: Split,
         limits: Option<Limits>,
+        pty: Pty,
         result_last: bool,
     ) -> Self {
         let [stdout, stderr] = &destinations;
@@ -93,7 +94,7 @@ impl Prefixed {
             split,
             seq: 0,
             last: Duration::ZERO,
-            stop_message: StopMessage::new(limits),
+            stop_message: StopMessage::new(limits, pty),
             result_last,
         }
     }
@@ -301,7 +302,7 @@ mod tests {
         let template = Template::parse(template).expect("it makes sense");
         let prefix = LinePrefix { template, zone: TimeZone::UTC, styles: [Style::new(); 2] };
         let out = |fd| Destination::new(Outlet::Opened(fd), "a file", patience);
-        Prefixed::new(fds.map(out), &prefix, split, None, false)
+        Prefixed::new(fds.map(out), &prefix, split, None, Pty::No, false)
     }
 
     fn sink_on(files: [&File; 2], template: &str, split: Split) -> Prefixed {

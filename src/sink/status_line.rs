@@ -20,7 +20,7 @@ use indicatif::{
 use crate::model::event::{Event, Stream};
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::{Account, Cut, Seen, Sink};
-use crate::sys::window;
+use crate::sys::terminal;
 
 /// When it is first drawn. Sooner, and it flashes under commands that end at once; later, and a command that
 /// says nothing looks like a hang.
@@ -189,7 +189,7 @@ impl Sink for StatusLine {
         // What is held back belongs above it.
         self.shown.flush()?;
         let width =
-            window::size_of(self.terminal.as_fd()).map_or(DEFAULT_WIDTH, |(width, _)| width);
+            terminal::size_of(self.terminal.as_fd()).map_or(DEFAULT_WIDTH, |size| size.columns);
         // In the last column the cursor would be on its way to the next line.
         self.canvas.width.store(width.saturating_sub(1).max(1), Ordering::Relaxed);
         self.bar.set_message(self.text(now, seen));

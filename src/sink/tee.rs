@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::model::error::reason;
 use crate::model::event::{Event, Stream};
+use crate::model::spec::WindowSize;
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::{Account, Cut, Seen, Sink, message};
 
@@ -78,6 +79,10 @@ impl Sink for Tee {
 
     fn end(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
         self.both(|sink| sink.end(stream, at))
+    }
+
+    fn resized(&mut self, size: WindowSize, at: Duration) -> Result<(), Lost> {
+        self.both(|sink| sink.resized(size, at))
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {

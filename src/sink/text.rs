@@ -8,6 +8,7 @@ use crate::sink::destination::{Destination, Lost};
 use crate::sink::stop_message::StopMessage;
 use crate::sink::{Account, Cut, Sink};
 use crate::sys::descriptors::is_same_file;
+use crate::sys::terminal;
 
 /// Shows a run as text.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl Text {
         Self {
             destinations,
             last: Stream::Stdout,
-            stop_message: StopMessage::new(limits.filter(|_| !display.quiet)),
+            stop_message: StopMessage::new(limits.filter(|_| !display.quiet), display.pty),
             quiet: display.quiet,
             result_last: display.result == Some(ResultDestination::Stdout),
             delivered_bytes: 0,
@@ -43,7 +44,7 @@ impl Text {
         let is_within = !self.destinations[last.index()].is_at_line_start();
         let destination = &mut self.destinations[stream.index()];
         if is_within {
-            destination.put(b"\n")?;
+            destination.put(terminal::line_end().as_bytes())?;
         }
         Ok(destination)
     }

@@ -56,10 +56,21 @@ pub struct Prepared {
 pub struct StandardStreams {
     /// `None` leaves what we have.
     pub stdin: Option<RawFd>,
-    /// The writing end of a pipe.
+    /// The writing end of a pipe, or a terminal.
     pub stdout: RawFd,
-    /// The writing end of a pipe.
+    /// The writing end of a pipe, or a terminal.
     pub stderr: RawFd,
+}
+
+/// The session and process group that the command runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Session {
+    /// It leads its own, without a controlling terminal.
+    Own,
+    /// It leads its own, and its standard input is the terminal that controls it.
+    OnPty,
+    /// Ours, with our terminal.
+    Shared,
 }
 
 /// Which step failed, in the child.
@@ -125,9 +136,14 @@ impl Prepared {
     /// # Errors
     ///
     /// Whatever of it failed; then there is no process any more.
-    pub fn start(&mut self, streams: StandardStreams, to_reset: &[Signal]) -> Result<i32, Error> {
-        let mut child =
-            Child { prepared: self, streams, to_reset, parent: std::process::id(), failure: None };
+    pub fn start(
+        &mut self,
+        session: Session,
+        streams: StandardStreams,
+        to_reset: &[Signal],
+    ) -> Result<i32, Error> {
+        let parent = std::process::id();
+        let mut child = Child { prepared: self, session, streams, to_reset, parent, failure: None };
         let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
         // SAFETY: one past the end of the allocation, as the top of a stack that grows down.
         let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
@@ -200,6 +216,7 @@ impl Prepared {
 /// What the child is given: a pointer to this, in our memory.
 struct Child<'a> {
     prepared: &'a mut Prepared,
+    session: Session,
     streams: StandardStreams,
     to_reset: &'a [Signal],
     parent: u32,
@@ -222,9 +239,16 @@ type SetUp<T> = Result<T, (Step, Errno)>;
 impl Child<'_> {
     /// The child's whole way, in order. Limits come last of all, since a small one may forbid any other step.
     fn set_up_and_exec(&mut self) -> SetUp<std::convert::Infallible> {
-        check("setsid", nix::unistd::setsid())?;
+        if self.session != Session::Shared {
+            check("setsid", nix::unistd::setsid())?;
+        }
         self.die_with_parent()?;
         self.connect_streams()?;
+        if self.session == Session::OnPty {
+            // SAFETY: plain numbers: standard input, which is a terminal, and not to take it from anybody.
+            let taken = unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
+            check("controlling terminal", Errno::result(taken))?;
+        }
         if let Some(mask) = self.prepared.umask {
             // SAFETY: a plain number; it cannot fail.
             unsafe { libc::umask(mask) };

@@ -68,6 +68,14 @@ pub fn is_hung_up(pipe: BorrowedFd<'_>) -> bool {
         .is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR))
 }
 
+/// Whether a read would return at once.
+#[must_use]
+pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+    // Interrupted, nobody knows; the read then tells.
+    !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
+}
+
 /// Bytes that wait in a pipe.
 ///
 /// # Errors

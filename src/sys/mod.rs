@@ -5,10 +5,12 @@
 pub mod child_setup;
 pub mod descriptors;
 pub mod drainer;
+mod emergency;
 pub mod interrupt;
 mod memory;
+pub mod pty;
 pub mod session;
 pub mod signals;
 pub mod start;
+pub mod terminal;
 pub mod tree;
-pub mod window;

@@ -1,7 +1,9 @@
 //! Which signals runcast takes, what their dispositions were when it was started, and the pipe they arrive in.
 //!
-//! ctrlc takes INT, since here every INT goes on to the command whoever sent it; signal-hook takes the others,
-//! but for those that stop a process: they stay with the kernel until we stop, so that a CONT can take them back.
+//! Where the command has a session of its own ctrlc takes INT, since every INT goes on to the command then whoever
+//! sent it; signal-hook takes the others. Where it shares our terminal signal-hook takes INT too, and tells what
+//! came from the kernel, since the terminal has sent that to the command as well. Those that stop a process stay
+//! with the kernel until we stop, so that a CONT can take them back.
 //! A signal that was ignored at the start gets no handler and stays ignored, in the command too. All of them
 //! are blocked while the command is made: one that came between fork and exec would run a handler of ours in
 //! the child. Only the supervisor lets them through.
@@ -11,12 +13,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use signal_hook::iterator::backend::SignalDelivery;
-use signal_hook::iterator::exfiltrator::SignalOnly;
+use signal_hook::iterator::exfiltrator::{SignalOnly, WithRawSiginfo};
 
 use crate::model::signal::{FORWARDED, Signal};
+use crate::sys::child_setup::Session;
 
 /// Whether PIPE was ignored when this process was started.
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
@@ -29,10 +33,15 @@ pub(super) fn ignore_pipe() {
 
 /// Whether this signal's disposition is to be ignored now.
 pub fn is_ignored(signal: Signal) -> bool {
+    is_ignored_number(signal.number())
+}
+
+/// The same of a signal's number.
+pub(super) fn is_ignored_number(signal: i32) -> bool {
     // SAFETY: an all-zero sigaction is a valid one.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action the call only reads, into a live value.
-    let read = unsafe { libc::sigaction(signal.number(), std::ptr::null(), &raw mut action) };
+    let read = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     read == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
@@ -48,17 +57,85 @@ fn ignore(signal: Signal) {
     unsafe { libc::signal(signal.number(), libc::SIG_IGN) };
 }
 
+/// One signal that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Which.
+    pub signal: Signal,
+    /// Who sent it.
+    pub sender: Sender,
+}
+
+/// Who sent a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// The kernel, for our terminal. Only told where the command shares it.
+    Terminal,
+    /// A process, or nobody knows who.
+    Anybody,
+}
+
+/// What signal-hook writes into our pipe.
+#[derive(Debug)]
+enum Delivery {
+    Signals(SignalDelivery<UnixStream, SignalOnly>),
+    SignalsAndSenders(SignalDelivery<UnixStream, WithRawSiginfo>),
+}
+
+impl Delivery {
+    fn new(session: Session, signals: impl Iterator<Item = Signal>) -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        let numbers: Vec<i32> = signals.map(Signal::number).collect();
+        Ok(if session == Session::Shared {
+            Self::SignalsAndSenders(SignalDelivery::with_pipe(
+                read,
+                write,
+                WithRawSiginfo,
+                numbers,
+            )?)
+        } else {
+            Self::Signals(SignalDelivery::with_pipe(read, write, SignalOnly, numbers)?)
+        })
+    }
+
+    fn pipe(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Signals(delivery) => delivery.get_read().as_fd(),
+            Self::SignalsAndSenders(delivery) => delivery.get_read().as_fd(),
+        }
+    }
+
+    fn pending(&mut self) -> Vec<Received> {
+        let received = |number: i32, sender: Sender| {
+            Signal::from_number(number).map(|signal| Received { signal, sender })
+        };
+        match self {
+            Self::Signals(delivery) => {
+                delivery.pending().filter_map(|number| received(number, Sender::Anybody)).collect()
+            }
+            Self::SignalsAndSenders(delivery) => delivery
+                .pending()
+                .filter_map(|info| {
+                    let is_kernel = info.si_code == libc::SI_KERNEL;
+                    let sender = if is_kernel { Sender::Terminal } else { Sender::Anybody };
+                    received(info.si_signo, sender)
+                })
+                .collect(),
+        }
+    }
+}
+
 /// The signals that runcast takes, from the moment they are taken.
 #[derive(Debug)]
 pub struct Signals {
-    delivery: SignalDelivery<UnixStream, SignalOnly>,
+    delivery: Delivery,
     taken: SigSet,
     /// Those with a handler of ours.
     handled: Vec<Signal>,
     /// Tells that one of [`STOPS`] has come. They are never read from it: see [`Signals::take_stop`].
     stops: SignalFd,
     stop_set: SigSet,
-    takes_interrupt: bool,
+    ctrlc_takes_interrupt: bool,
 }
 
 /// Takes the signals and blocks them. Returns them, and those that are to have their default disposition in the
@@ -68,7 +145,7 @@ pub struct Signals {
 /// # Errors
 ///
 /// Where a pipe cannot be made or a handler not be installed.
-pub fn take() -> io::Result<(Signals, Vec<Signal>)> {
+pub fn take(session: Session) -> io::Result<(Signals, Vec<Signal>)> {
     let mut to_reset = vec![Signal::CHLD];
     if !PIPE_WAS_IGNORED.load(Ordering::Relaxed) {
         to_reset.push(Signal::PIPE);
@@ -89,16 +166,27 @@ pub fn take() -> io::Result<(Signals, Vec<Signal>)> {
     // Whatever was blocked when we were started is let through, here and later in the command.
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&blocked), None)?;
     let stops = SignalFd::with_flags(&stop_set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    let (read, write) = UnixStream::pair()?;
-    let by_signal_hook = handled.iter().filter(|&&signal| signal != Signal::INT);
-    let numbers: Vec<i32> = by_signal_hook.map(|signal| signal.number()).collect();
-    let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, numbers)?;
-    let takes_interrupt = handled.contains(&Signal::INT);
-    Ok((Signals { delivery, taken, handled, stops, stop_set, takes_interrupt }, to_reset))
+    let by_ctrlc = |signal: Signal| signal == Signal::INT && session != Session::Shared;
+    let by_signal_hook = handled.iter().copied().filter(|&signal| !by_ctrlc(signal));
+    let delivery = Delivery::new(session, by_signal_hook)?;
+    let ctrlc_takes_interrupt = handled.iter().any(|&signal| by_ctrlc(signal));
+    Ok((Signals { delivery, taken, handled, stops, stop_set, ctrlc_takes_interrupt }, to_reset))
 }
 
 /// The signals of job control that stop a process.
 const STOPS: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
+
+/// Whether this process leads its session, so that the kernel tells it of a hang-up.
+#[must_use]
+pub fn leads_session() -> bool {
+    nix::unistd::getsid(None) == Ok(nix::unistd::getpid())
+}
+
+/// Whether it is one of the signals of job control that stop a process.
+#[must_use]
+pub fn is_stop(signal: Signal) -> bool {
+    STOPS.contains(&signal)
+}
 
 fn set_of(signals: &[Signal]) -> SigSet {
     signals.iter().filter_map(|signal| NixSignal::try_from(signal.number()).ok()).collect()
@@ -119,7 +207,8 @@ impl Drop for Signals {
 
 impl Signals {
     /// Lets the signals through in the calling thread, which from then on has them in its pipe, and hands
-    /// every INT to `on_interrupt`, which is called in a thread of its own.
+    /// every INT to `on_interrupt`, which is called in a thread of its own. (Where the command shares our terminal
+    /// INT is in the pipe too.)
     ///
     /// # Errors
     ///
@@ -127,7 +216,7 @@ impl Signals {
     pub fn listen(&self, on_interrupt: impl FnMut() + Send + 'static) -> io::Result<()> {
         let mut taken = self.taken;
         let mut listening = Ok(());
-        if self.takes_interrupt {
+        if self.ctrlc_takes_interrupt {
             listening = ctrlc::set_handler(on_interrupt).map_err(io::Error::other);
             if listening.is_err() {
                 // Without a handler it would end us and leave the run alone.
@@ -157,12 +246,27 @@ impl Signals {
             .find(|stop| unsafe { libc::sigismember(&raw const pending, stop.number()) == 1 })
     }
 
+    /// Takes a signal from the kernel's hands that waits to stop us.
+    pub fn read_stop(&self) -> Option<Received> {
+        // One that is not there any more was taken back by a CONT.
+        let info = self.stops.read_signal().ok()??;
+        let signal = i32::try_from(info.ssi_signo).ok().and_then(Signal::from_number)?;
+        let is_kernel = info.ssi_code == libc::SI_KERNEL;
+        let sender = if is_kernel { Sender::Terminal } else { Sender::Anybody };
+        Some(Received { signal, sender })
+    }
+
     /// Throws a signal away that waits to stop us.
     pub fn discard_stop(&self, signal: Signal) {
-        if STOPS.contains(&signal) {
-            // One that is not there any more was taken back by a CONT.
-            let _ = self.stops.read_signal();
+        if is_stop(signal) {
+            self.read_stop();
         }
+    }
+
+    /// Has a signal that stops a process wait to stop us, as if somebody had sent it.
+    pub fn ask_to_stop(&self, signal: Signal) {
+        // SAFETY: plain numbers. It is blocked in every thread of ours, so it waits for the process.
+        unsafe { libc::kill(libc::getpid(), signal.number()) };
     }
 
     /// Lets the signals that stop a process act, by their default, and returns when we were continued; or at
@@ -178,12 +282,26 @@ impl Signals {
     /// What becomes readable when one has come.
     #[must_use]
     pub fn pipe(&self) -> BorrowedFd<'_> {
-        self.delivery.get_read().as_fd()
+        self.delivery.pipe()
     }
 
     /// Those that came since the last call.
-    pub fn pending(&mut self) -> impl Iterator<Item = Signal> + use<'_> {
-        self.delivery.pending().filter_map(Signal::from_number)
+    pub fn pending(&mut self) -> Vec<Received> {
+        self.delivery.pending()
+    }
+}
+
+/// Ends the process by this signal, without a core. Returns where that cannot be: process 1 has no default
+/// actions, and a signal that is ignored does nothing.
+pub fn end_by(signal: Signal) {
+    // Where it fails there may be a core.
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    set_default(signal);
+    if let Ok(named) = NixSignal::try_from(signal.number()) {
+        // SAFETY: plain numbers. It waits until it is let through, for any thread of ours.
+        unsafe { libc::kill(libc::getpid(), signal.number()) };
+        // It fails for no set of signals.
+        let _ = pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&SigSet::from(named)), None);
     }
 }
 

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use crate::model::outcome::{Ended, Usage};
 use crate::model::rlimits::Resource;
 use crate::model::signal::Signal;
+use crate::sys::child_setup::Session;
 use crate::sys::descriptors;
 
 /// One process, as it was when it was looked at.
@@ -94,19 +95,22 @@ pub struct Tree {
     /// Children that this process had before it started anything, as a shell that replaced itself by us may
     /// leave them, and their descendants. They are not of the run.
     inherited: HashSet<(i32, u64)>,
-    /// Our own session: no process of the run can be in it, since the command made one of its own.
-    own_session: i32,
+    /// A session that no process of the run can be in: our own, where the command made one for itself.
+    foreign_session: Option<i32>,
 }
 
 impl Tree {
-    /// Becomes the subreaper, having noted who is there before the command is.
+    /// Becomes the subreaper, having noted who is there before the command is, which will run in this session.
     ///
     /// # Errors
     ///
     /// What `prctl(2)` says.
-    pub fn prepare() -> io::Result<Self> {
-        let mut tree =
-            Self { inherited: HashSet::new(), own_session: nix::unistd::getsid(None)?.as_raw() };
+    pub fn prepare(session: Session) -> io::Result<Self> {
+        let foreign_session = match session {
+            Session::Shared => None,
+            Session::Own | Session::OnPty => Some(nix::unistd::getsid(None)?.as_raw()),
+        };
+        let mut tree = Self { inherited: HashSet::new(), foreign_session };
         if any_child() {
             tree.inherited =
                 tree.walk().into_iter().map(|process| (process.pid, process.start)).collect();
@@ -120,8 +124,23 @@ impl Tree {
     #[must_use]
     pub fn list(&self) -> Vec<Process> {
         let mut found = self.walk();
-        found.retain(|process| process.is_alive() && process.session != self.own_session);
+        found.retain(|process| process.is_alive() && Some(process.session) != self.foreign_session);
         found
+    }
+
+    /// Takes notice of the death of a child, before it is reaped. Where it was an inherited one its own children
+    /// are ours now, and not of the run either. Which of our children those are cannot be told any more where
+    /// they are in the same session; so, rather than to stop somebody who has nothing to do with the run,
+    /// all are taken for inherited that `is_of_run` does not know.
+    pub fn note_death(&mut self, dead: i32, is_of_run: impl Fn(i32) -> bool) {
+        let is_inherited = self.inherited.iter().any(|&(pid, _)| pid == dead);
+        if !is_inherited || self.foreign_session.is_some() {
+            return;
+        }
+        let orphans = children(nix::unistd::getpid().as_raw()).into_iter();
+        let orphans = orphans.filter(|&pid| pid != dead && !is_of_run(pid));
+        let identified = orphans.filter_map(|pid| Some((pid, Process::read(pid).ok()?.start)));
+        self.inherited.extend(identified.collect::<Vec<_>>());
     }
 
     /// Whether nobody of the run is left: where nothing was inherited, whether we have no children any more,
@@ -317,6 +336,26 @@ fn peek() -> io::Result<libc::siginfo_t> {
     // SAFETY: writes to one live value. With WNOHANG it does not wait, so no signal can interrupt it.
     Errno::result(unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) })?;
     Ok(info)
+}
+
+/// The signal of job control that holds a child of ours, if one does.
+#[must_use]
+pub fn stopped_by(child: i32) -> Option<Signal> {
+    // SAFETY: a zeroed siginfo is a valid one to be written to.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
+    let child = libc::id_t::try_from(child).ok()?;
+    // SAFETY: writes to one live value. With WNOHANG it does not wait.
+    Errno::result(unsafe { libc::waitid(libc::P_PID, child, &raw mut info, flags) }).ok()?;
+    // SAFETY: waitid filled in the fields of a child's siginfo, or left all of it zero.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    if pid == 0 { None } else { Signal::from_number(status) }
+}
+
+/// A process by its id, as it is now.
+#[must_use]
+pub fn look_at(pid: i32) -> Option<Process> {
+    Process::read(pid).ok()
 }
 
 /// The processor time of a dead process that was not reaped yet, without that of children it waited for.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{PoisonError, RwLock};
 
 use super::process::VARIABLE;
-use super::{Live, Mark, PUPPET, RUNCAST, Ran};
+use super::{Live, Mark, PUPPET, RUNCAST, Ran, Terminal};
 
 /// Shared while a process is started, exclusive while a file that will be executed is open for writing: a
 /// child forked at that moment would hold it open, and executing it would fail with ETXTBSY.
@@ -18,6 +18,7 @@ static FORKS: RwLock<()> = RwLock::new(());
 /// A run to be.
 pub(crate) struct Runcast {
     before: Vec<OsString>,
+    program: Option<&'static str>,
     options: Vec<OsString>,
     command: Vec<OsString>,
     after: Vec<OsString>,
@@ -34,6 +35,7 @@ pub(crate) struct Runcast {
 pub(crate) fn runcast(options: &str) -> Runcast {
     Runcast {
         before: Vec::new(),
+        program: Some(RUNCAST),
         options: words(options),
         command: Vec::new(),
         after: Vec::new(),
@@ -50,6 +52,15 @@ pub(crate) fn runcast(options: &str) -> Runcast {
 /// The same, writing events.
 pub(crate) fn ndjson(options: &str) -> Runcast {
     runcast(&format!("-f ndjson {options}"))
+}
+
+/// Some other program on a terminal, as the leader of a session that it controls.
+pub(crate) fn launch(
+    terminal: &Terminal,
+    words: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Live {
+    let options = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
+    Runcast { program: None, options, ..runcast("") }.on(terminal).start()
 }
 
 fn words(text: &str) -> Vec<OsString> {
@@ -87,6 +98,25 @@ impl Runcast {
     pub(crate) fn started_as_a_job(mut self, pid_file: &Path) -> Self {
         self.after = words("} reap-exit");
         let steps = format!("fork {{ setpgid pid-file:{}", pid_file.display());
+        self.launched(&steps)
+    }
+
+    /// Started on this terminal, as the leader of a session that it controls.
+    pub(crate) fn on(self, terminal: &Terminal) -> Self {
+        self.launched(&terminal.steps())
+    }
+
+    /// Started on this terminal in the same group as its parent, which leads the session and waits for it.
+    pub(crate) fn on_in_a_script(mut self, terminal: &Terminal) -> Self {
+        self.after = words("} reap-exit");
+        let steps = format!("{} fork {{", terminal.steps());
+        self.launched(&steps)
+    }
+
+    /// The same, and then the parent reads a line from the terminal, says `modes` and it.
+    pub(crate) fn on_in_a_script_that_reads_then(mut self, terminal: &Terminal) -> Self {
+        self.after = words("} reap report:modes read-line");
+        let steps = format!("{} fork {{", terminal.steps());
         self.launched(&steps)
     }
 
@@ -141,7 +171,7 @@ impl Runcast {
     /// Starts it.
     pub(crate) fn start(self) -> Live {
         let mut argv = self.before;
-        argv.push(OsString::from(RUNCAST));
+        argv.extend(self.program.map(OsString::from));
         argv.extend(self.options.into_iter().chain(self.command).chain(self.after));
         let mut command = Command::new(&argv[0]);
         command.args(&argv[1..]).env_clear();

@@ -11,18 +11,22 @@ mod process;
 mod ran;
 pub(crate) mod schema;
 mod screen;
+mod terminal;
+mod tmux;
 mod tool;
 
 use std::fmt::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use builder::{Runcast, copies_for_everyone, ndjson, runcast, script};
+pub(crate) use builder::{Runcast, copies_for_everyone, launch, ndjson, runcast, script};
 pub(crate) use event::{Event, check_result};
 pub(crate) use live::Live;
 pub(crate) use process::{Mark, alive, children, peak_rss_bytes, state};
 pub(crate) use ran::{Ran, events_in, result_in};
 pub(crate) use screen::Screen;
+pub(crate) use terminal::Terminal;
+pub(crate) use tmux::Tmux;
 pub(crate) use tool::{root, skip, strace, tool};
 
 /// The longest wait for a fact. Too small and a busy machine fails good tests; too big and a hang takes long

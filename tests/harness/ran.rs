@@ -102,6 +102,15 @@ impl Ran {
         self.said_one_line(named);
     }
 
+    /// Checks that the command line was refused, with one clear line that names something and where to read on.
+    #[track_caller]
+    pub(crate) fn refused_usage(&self, named: &str) {
+        assert_eq!((self.code(), self.out()), (Some(125), String::new()), "{self}");
+        let err = self.err();
+        let first = err.lines().next().unwrap_or_default();
+        assert!(first.starts_with("runcast: ") && first.contains(named), "{self}");
+    }
+
     /// Checks that it failed with this status and error code, in the result and in one line that names something.
     #[track_caller]
     pub(crate) fn failed(&self, code: i32, error: &str, named: &str) {
