@@ -55,7 +55,7 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--mask-env', '--mask-env', [CompletionResultType]::ParameterName, 'Replace the value of a variable by *** wherever it shows; repeatable')
             [CompletionResult]::new('--mask-file', '--mask-file', [CompletionResultType]::ParameterName, 'The same for each line of FILE; repeatable')
             [CompletionResult]::new('--heartbeat', '--heartbeat', [CompletionResultType]::ParameterName, 'Say that the run goes on when nothing else was written for this long (ndjson)')
-            [CompletionResult]::new('--on-lag', '--on-lag', [CompletionResultType]::ParameterName, 'What happens when the output is read too slowly: block or drop[:SIZE]')
+            [CompletionResult]::new('--on-lag', '--on-lag', [CompletionResultType]::ParameterName, 'What happens when the output is read too slowly: block, drop or drop:SIZE')
             [CompletionResult]::new('--on-disconnect', '--on-disconnect', [CompletionResultType]::ParameterName, 'What happens when the reader of the output goes away')
             [CompletionResult]::new('--record', '--record', [CompletionResultType]::ParameterName, 'Also write every event to FILE, as ndjson does, to be played again')
             [CompletionResult]::new('--result', '--result', [CompletionResultType]::ParameterName, 'Write the result, a JSON object, to a file, fd:N or - (standard output)')

@@ -52,7 +52,7 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --mask-env 'Replace the value of a variable by *** wherever it shows; repeatable'
             cand --mask-file 'The same for each line of FILE; repeatable'
             cand --heartbeat 'Say that the run goes on when nothing else was written for this long (ndjson)'
-            cand --on-lag 'What happens when the output is read too slowly: block or drop[:SIZE]'
+            cand --on-lag 'What happens when the output is read too slowly: block, drop or drop:SIZE'
             cand --on-disconnect 'What happens when the reader of the output goes away'
             cand --record 'Also write every event to FILE, as ndjson does, to be played again'
             cand --result 'Write the result, a JSON object, to a file, fd:N or - (standard output)'

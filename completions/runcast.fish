@@ -63,7 +63,7 @@ complete -c runcast -n "__fish_runcast_needs_command" -l partial-after -d 'When 
 complete -c runcast -n "__fish_runcast_needs_command" -l mask-env -d 'Replace the value of a variable by *** wherever it shows; repeatable' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l mask-file -d 'The same for each line of FILE; repeatable' -r -F
 complete -c runcast -n "__fish_runcast_needs_command" -l heartbeat -d 'Say that the run goes on when nothing else was written for this long (ndjson)' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l on-lag -d 'What happens when the output is read too slowly: block or drop[:SIZE]' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l on-lag -d 'What happens when the output is read too slowly: block, drop or drop:SIZE' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l on-disconnect -d 'What happens when the reader of the output goes away' -r -f -a "stop\t''
 continue\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l record -d 'Also write every event to FILE, as ndjson does, to be played again' -r -F

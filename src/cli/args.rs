@@ -288,7 +288,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
     pub heartbeat: Option<TimeLimit>,
 
-    /// What happens when the output is read too slowly: block or drop[:SIZE]
+    /// What happens when the output is read too slowly: block, drop or drop:SIZE
     ///
     /// block: the command waits, as on any pipe. drop: it does not; at most SIZE (8MiB) of output waits, the
     /// oldest whole lines go, and what went is told.
