@@ -43,7 +43,7 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--env', '--env', [CompletionResultType]::ParameterName, 'Set a variable, or take it over from runcast''s own environment; repeatable')
             [CompletionResult]::new('--env-file', '--env-file', [CompletionResultType]::ParameterName, 'Set the variables of FILE, a NAME=VALUE line each; repeatable')
             [CompletionResult]::new('--unset', '--unset', [CompletionResultType]::ParameterName, 'Remove a variable; repeatable')
-            [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads: inherit, null, a file or open')
+            [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'What the command reads: inherit, null, open or a file')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
@@ -61,8 +61,8 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--result', '--result', [CompletionResultType]::ParameterName, 'Write the result, a JSON object, to a file, fd:N or - (standard output)')
             [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'How much of each stream the result keeps, or unlimited')
             [CompletionResult]::new('--keep', '--keep', [CompletionResultType]::ParameterName, 'Which part it keeps past that; both is half and half')
-            [CompletionResult]::new('--id', '--id', [CompletionResultType]::ParameterName, 'The run''s name; one that is there already is not started again')
-            [CompletionResult]::new('--journal', '--journal', [CompletionResultType]::ParameterName, 'How long its journal may be; past that the oldest of it goes')
+            [CompletionResult]::new('--id', '--id', [CompletionResultType]::ParameterName, 'The run''s name; one that is there already is not started again [default: a fresh one]')
+            [CompletionResult]::new('--journal', '--journal', [CompletionResultType]::ParameterName, 'How much of its output is kept on disk; past that the oldest goes')
             [CompletionResult]::new('--backend', '--backend', [CompletionResultType]::ParameterName, 'What COMMAND is: a program, a string for sh -c, or a module to call')
             [CompletionResult]::new('--input', '--input', [CompletionResultType]::ParameterName, 'Hand in a JSON value: the value itself, @FILE or - (standard input)')
             [CompletionResult]::new('--max-result', '--max-result', [CompletionResultType]::ParameterName, 'The longest value that is taken back, or unlimited')
@@ -93,8 +93,8 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;attach' {
-            [CompletionResult]::new('--after', '--after', [CompletionResultType]::ParameterName, 'Show only what comes after chunk SEQ')
-            [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Show only what comes after so many lines of each stream: stdout=N,stderr=M')
+            [CompletionResult]::new('--after', '--after', [CompletionResultType]::ParameterName, 'Show only what comes after chunk number SEQ')
+            [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'The same by the lines seen of each stream: stdout=N,stderr=M')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'What standard output carries')
             [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
@@ -107,8 +107,8 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;wait' {
-            [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124; the run goes on')
-            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124; the run goes on')
+            [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]')
+            [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
@@ -116,10 +116,10 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;send' {
-            [CompletionResult]::new('--offset', '--offset', [CompletionResultType]::ParameterName, 'Where these bytes belong; what the run already has of them is skipped')
+            [CompletionResult]::new('--offset', '--offset', [CompletionResultType]::ParameterName, 'Where in its input these bytes belong; what it already has is skipped')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
-            [CompletionResult]::new('--eof', '--eof', [CompletionResultType]::ParameterName, 'Close the run''s standard input behind them')
+            [CompletionResult]::new('--eof', '--eof', [CompletionResultType]::ParameterName, 'Close the run''s standard input after them')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             break
@@ -127,7 +127,7 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
         'runcast;signal' {
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
-            [CompletionResult]::new('--stop', '--stop', [CompletionResultType]::ParameterName, 'Stop the run as a timeout would, with its own signal and grace')
+            [CompletionResult]::new('--stop', '--stop', [CompletionResultType]::ParameterName, 'Stop the run as a timeout would, with its --signal and --kill-after')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             break
@@ -140,10 +140,10 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;forget' {
-            [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'All that are over and were started longer ago than this')
+            [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'Delete those that are over and were started longer ago than this')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
-            [CompletionResult]::new('--finished', '--finished', [CompletionResultType]::ParameterName, 'All that are over')
+            [CompletionResult]::new('--finished', '--finished', [CompletionResultType]::ParameterName, 'Delete all that are over')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             break

@@ -40,7 +40,7 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --env 'Set a variable, or take it over from runcast''s own environment; repeatable'
             cand --env-file 'Set the variables of FILE, a NAME=VALUE line each; repeatable'
             cand --unset 'Remove a variable; repeatable'
-            cand --stdin 'What the command reads: inherit, null, a file or open'
+            cand --stdin 'What the command reads: inherit, null, open or a file'
             cand -f 'What standard output carries'
             cand --format 'What standard output carries'
             cand --snapshot-every 'The least time from one snapshot to the next (snapshot)'
@@ -58,8 +58,8 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --result 'Write the result, a JSON object, to a file, fd:N or - (standard output)'
             cand --max-output 'How much of each stream the result keeps, or unlimited'
             cand --keep 'Which part it keeps past that; both is half and half'
-            cand --id 'The run''s name; one that is there already is not started again'
-            cand --journal 'How long its journal may be; past that the oldest of it goes'
+            cand --id 'The run''s name; one that is there already is not started again [default: a fresh one]'
+            cand --journal 'How much of its output is kept on disk; past that the oldest goes'
             cand --backend 'What COMMAND is: a program, a string for sh -c, or a module to call'
             cand --input 'Hand in a JSON value: the value itself, @FILE or - (standard input)'
             cand --max-result 'The longest value that is taken back, or unlimited'
@@ -89,8 +89,8 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'runcast;attach'= {
-            cand --after 'Show only what comes after chunk SEQ'
-            cand --from 'Show only what comes after so many lines of each stream: stdout=N,stderr=M'
+            cand --after 'Show only what comes after chunk number SEQ'
+            cand --from 'The same by the lines seen of each stream: stdout=N,stderr=M'
             cand -f 'What standard output carries'
             cand --format 'What standard output carries'
             cand --snapshot-every 'The least time from one snapshot to the next (snapshot)'
@@ -102,25 +102,25 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --help 'Show this help; --help tells more than -h'
         }
         &'runcast;wait'= {
-            cand -t 'Wait no longer than this, then end with 124; the run goes on'
-            cand --timeout 'Wait no longer than this, then end with 124; the run goes on'
+            cand -t 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]'
+            cand --timeout 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]'
             cand -f 'text for people, ndjson for programs'
             cand --format 'text for people, ndjson for programs'
             cand -h 'Show this help; --help tells more than -h'
             cand --help 'Show this help; --help tells more than -h'
         }
         &'runcast;send'= {
-            cand --offset 'Where these bytes belong; what the run already has of them is skipped'
+            cand --offset 'Where in its input these bytes belong; what it already has is skipped'
             cand -f 'text for people, ndjson for programs'
             cand --format 'text for people, ndjson for programs'
-            cand --eof 'Close the run''s standard input behind them'
+            cand --eof 'Close the run''s standard input after them'
             cand -h 'Show this help; --help tells more than -h'
             cand --help 'Show this help; --help tells more than -h'
         }
         &'runcast;signal'= {
             cand -f 'text for people, ndjson for programs'
             cand --format 'text for people, ndjson for programs'
-            cand --stop 'Stop the run as a timeout would, with its own signal and grace'
+            cand --stop 'Stop the run as a timeout would, with its --signal and --kill-after'
             cand -h 'Show this help; --help tells more than -h'
             cand --help 'Show this help; --help tells more than -h'
         }
@@ -131,10 +131,10 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --help 'Show this help; --help tells more than -h'
         }
         &'runcast;forget'= {
-            cand --older-than 'All that are over and were started longer ago than this'
+            cand --older-than 'Delete those that are over and were started longer ago than this'
             cand -f 'text for people, ndjson for programs'
             cand --format 'text for people, ndjson for programs'
-            cand --finished 'All that are over'
+            cand --finished 'Delete all that are over'
             cand -h 'Show this help; --help tells more than -h'
             cand --help 'Show this help; --help tells more than -h'
         }
