@@ -42,7 +42,7 @@ complete -c runcast -n "__fish_runcast_needs_command" -s C -l chdir -d 'Start th
 complete -c runcast -n "__fish_runcast_needs_command" -s e -l env -d 'Set a variable, or take it over from runcast\'s own environment; repeatable' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l env-file -d 'Set the variables of FILE, a NAME=VALUE line each; repeatable' -r -F
 complete -c runcast -n "__fish_runcast_needs_command" -l unset -d 'Remove a variable; repeatable' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l stdin -d 'What the command reads: inherit, null, a file or open' -r -F
+complete -c runcast -n "__fish_runcast_needs_command" -l stdin -d 'What the command reads: inherit, null, open or a file' -r -F
 complete -c runcast -n "__fish_runcast_needs_command" -s f -l format -d 'What standard output carries' -r -f -a "text\t''
 ndjson\t''
 snapshot\t''
@@ -74,7 +74,7 @@ complete -c runcast -n "__fish_runcast_needs_command" -l partial-after -d 'When 
 complete -c runcast -n "__fish_runcast_needs_command" -l mask-env -d 'Replace the value of a variable by *** wherever it shows; repeatable' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l mask-file -d 'The same for each line of FILE; repeatable' -r -F
 complete -c runcast -n "__fish_runcast_needs_command" -l heartbeat -d 'Say that the run goes on when nothing else was written for this long (ndjson)' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l on-lag -d 'What happens when the output is read too slowly: block or drop[:SIZE]' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l on-lag -d 'What happens when the output is read too slowly: block, drop or drop:SIZE' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l on-disconnect -d 'What happens when the reader of the output goes away' -r -f -a "stop\t''
 continue\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l record -d 'Also write every event to FILE, as ndjson does, to be played again' -r -F
@@ -83,8 +83,8 @@ complete -c runcast -n "__fish_runcast_needs_command" -l max-output -d 'How much
 complete -c runcast -n "__fish_runcast_needs_command" -l keep -d 'Which part it keeps past that; both is half and half' -r -f -a "head\t''
 tail\t''
 both\t''"
-complete -c runcast -n "__fish_runcast_needs_command" -l id -d 'The run\'s name; one that is there already is not started again' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l journal -d 'How long its journal may be; past that the oldest of it goes' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l id -d 'The run\'s name; one that is there already is not started again [default: a fresh one]' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l journal -d 'How much of its output is kept on disk; past that the oldest goes' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l remote-runcast -d 'The runcast on DEST' -r -f
@@ -117,8 +117,8 @@ complete -c runcast -n "__fish_runcast_needs_command" -a "help" -d 'Print this m
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l remote-runcast -d 'The runcast on DEST' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -l after -d 'Show only what comes after chunk SEQ' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -l from -d 'Show only what comes after so many lines of each stream: stdout=N,stderr=M' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l after -d 'Show only what comes after chunk number SEQ' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l from -d 'The same by the lines seen of each stream: stdout=N,stderr=M' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s f -l format -d 'What standard output carries' -r -f -a "text\t''
 ndjson\t''
 snapshot\t''
@@ -141,24 +141,24 @@ complete -c runcast -n "__fish_runcast_using_subcommand attach" -s h -l help -d 
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -l remote-runcast -d 'The runcast on DEST' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand wait" -s t -l timeout -d 'Wait no longer than this, then end with 124; the run goes on' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand wait" -s t -l timeout -d 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l remote-runcast -d 'The runcast on DEST' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand send" -l offset -d 'Where these bytes belong; what the run already has of them is skipped' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand send" -l offset -d 'Where in its input these bytes belong; what it already has is skipped' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
-complete -c runcast -n "__fish_runcast_using_subcommand send" -l eof -d 'Close the run\'s standard input behind them'
+complete -c runcast -n "__fish_runcast_using_subcommand send" -l eof -d 'Close the run\'s standard input after them'
 complete -c runcast -n "__fish_runcast_using_subcommand send" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
-complete -c runcast -n "__fish_runcast_using_subcommand signal" -l stop -d 'Stop the run as a timeout would, with its own signal and grace'
+complete -c runcast -n "__fish_runcast_using_subcommand signal" -l stop -d 'Stop the run as a timeout would, with its --signal and --kill-after'
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
@@ -169,10 +169,10 @@ complete -c runcast -n "__fish_runcast_using_subcommand runs" -s h -l help -d 'S
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l remote-runcast -d 'The runcast on DEST' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand forget" -l older-than -d 'All that are over and were started longer ago than this' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -l older-than -d 'Delete those that are over and were started longer ago than this' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
-complete -c runcast -n "__fish_runcast_using_subcommand forget" -l finished -d 'All that are over'
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -l finished -d 'Delete all that are over'
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l speed -d 'How many times as fast as it was, or max: without waiting' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l idle-limit -d 'The longest pause between two lines; 0 is any [default: any]' -r -f

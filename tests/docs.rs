@@ -4,6 +4,7 @@
 //! format the manual.
 
 mod events;
+mod readme;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -38,7 +38,7 @@ fn one_of_each() -> Vec<Value> {
     let time = "2026-11-30T12:00:00.000000Z";
     vec![
         json!({"op": "started", "v": 1, "id": "a-1", "pid": 2, "argv": ["a"], "argv_base64": ["YQ=="],
-            "cwd": "/", "time": time}),
+            "cwd": "/", "time": time, "existing": true}),
         json!({"op": "chunk", "kind": "stderr", "seq": 1, "t": 0.5, "content": "a\u{fffd}",
             "partial": true, "base64": "Yf8=", "time": time, "metadata": {"a": "b"}}),
         json!({"op": "exited", "t": 1, "exit_code": 255, "signal": null}),
@@ -51,7 +51,7 @@ fn one_of_each() -> Vec<Value> {
             "status": 152, "timed_out": false, "stopped_by": "signal", "received": "SIGTERM",
             "stdout_lines": 1, "stderr_lines": 0, "undelivered_bytes": 1, "leaked": true,
             "leftover": [7], "limit": "cpu", "duration": 3, "record_error": "x", "dropped_bytes": 1,
-            "dropped_chunks": 1, "usage": {"user": 1, "system": 0, "max_rss": 1},
+            "dropped_chunks": 1, "usage": {"user": 1, "system": 0, "max_rss": 1}, "result": [null],
             "error": {"code": "output_failed", "message": "x"}}),
         ),
     ]

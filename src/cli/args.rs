@@ -211,10 +211,10 @@ pub struct SurroundingArgs {
     #[arg(long, value_name = "NAME", value_parser = bytes(parse_name))]
     pub unset: Vec<OsString>,
 
-    /// What the command reads: inherit, null, a file or open
+    /// What the command reads: inherit, null, open or a file
     ///
-    /// inherit is runcast's own standard input, null is nothing. With --detach null is the default, and open
-    /// is what runcast send sends.
+    /// inherit is runcast's own standard input, null is nothing. With --detach null is the default, and open is
+    /// what runcast send sends.
     #[arg(long, value_name = "FILE", default_value = "inherit", value_hint = ValueHint::FilePath,
           value_parser = bytes(parse_stdin))]
     pub stdin: Stdin,
@@ -353,7 +353,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
     pub heartbeat: Option<TimeLimit>,
 
-    /// What happens when the output is read too slowly: block or drop[:SIZE]
+    /// What happens when the output is read too slowly: block, drop or drop:SIZE
     ///
     /// block: the command waits, as on any pipe. drop: it does not; at most SIZE (8MiB) of output waits, the
     /// oldest whole lines go, and what went is told.
@@ -405,18 +405,19 @@ pub struct ResultArgs {
 pub struct DetachedArgs {
     /// Start the command, print the run's name and leave it running
     ///
-    /// runcast attach shows its output, and wait, send, signal, runs and forget do the rest.
+    /// It then runs on whatever becomes of this terminal or connection. runcast attach shows its output, wait
+    /// its result, send writes to it, signal signals it, runs lists all, and forget deletes those that are over.
     #[arg(short, long)]
     pub detach: bool,
 
-    /// The run's name; one that is there already is not started again
+    /// The run's name; one that is there already is not started again [default: a fresh one]
     ///
-    /// 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with . or -. The same name with another command or other
-    /// options is an error.
+    /// 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with . or -. Where a run of this name has another command or
+    /// other options, that is an error.
     #[arg(long, value_name = "ID", value_parser = text(RunId::parse))]
     pub id: Option<RunId>,
 
-    /// How long its journal may be; past that the oldest of it goes
+    /// How much of its output is kept on disk; past that the oldest goes
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = text(parse_size))]
     pub journal: u64,
 }
@@ -442,6 +443,7 @@ Examples:
   runcast -f ndjson --idle-timeout 30s -- ./build.sh | my-viewer
   runcast -r cpu=60,as=4G --result result.json -- ./solve input
   runcast --shell -t 5 'sort big | head'
+  runcast -d --id nightly -- make all; runcast attach nightly
 
 Exit status:
   the command's own, or 128+N when signal N ended it

@@ -232,5 +232,10 @@ mod tests {
             assert!(matches!(parsed(line), Parsed::Error(Error::Usage(_))), "{line:?}");
         }
         assert!(matches!(parsed(&["replay", "--help"]), Parsed::Show(_)));
+        for (line, named) in [("replay", "no FILE given"), ("wait", "no RUN given")] {
+            assert!(
+                matches!(parsed(&[line]), Parsed::Error(Error::Usage(fault)) if fault == named)
+            );
+        }
     }
 }

@@ -27,7 +27,7 @@ pub struct ReplayArgs {
     pub show: ShowArgs,
 
     /// What `runcast --record FILE` wrote, or an asciicast (version 2)
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true,
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true, help_heading = None,
           value_parser = bytes(parse_path))]
     pub file: PathBuf,
 }

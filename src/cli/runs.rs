@@ -32,7 +32,7 @@ use crate::runs::list::{self, Listed};
 #[derive(Debug, Clone, clap::Args)]
 pub struct RunArg {
     /// The run's name
-    #[arg(value_name = "RUN", value_hint = ValueHint::Other, required = true,
+    #[arg(value_name = "RUN", value_hint = ValueHint::Other, required = true, help_heading = None,
           value_parser = text(RunId::parse))]
     pub run: RunId,
 }
@@ -54,11 +54,14 @@ pub struct AttachArgs {
     #[command(flatten)]
     pub remote: RemoteArgs,
 
-    /// Show only what comes after chunk SEQ
+    /// Show only what comes after chunk number SEQ
+    ///
+    /// Each chunk after it comes exactly once, so that a reader goes on where it was. Where the journal no
+    /// longer has some, a dropped event says which.
     #[arg(long, value_name = "SEQ", value_parser = text(parse_number))]
     pub after: Option<u64>,
 
-    /// Show only what comes after so many lines of each stream: stdout=N,stderr=M
+    /// The same by the lines seen of each stream: stdout=N,stderr=M
     #[arg(long, value_name = "LINES", conflicts_with = "after", value_parser = text(parse_lines))]
     pub from: Option<Lines>,
 
@@ -81,7 +84,7 @@ pub struct WaitArgs {
     #[command(flatten)]
     pub remote: RemoteArgs,
 
-    /// Wait no longer than this, then end with 124; the run goes on
+    /// Wait no longer than this, then end with 124: the run goes on [default: until it is over]
     #[arg(short, long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
     pub timeout: Option<TimeLimit>,
 
@@ -100,11 +103,11 @@ pub struct SendArgs {
     #[command(flatten)]
     pub remote: RemoteArgs,
 
-    /// Where these bytes belong; what the run already has of them is skipped
+    /// Where in its input these bytes belong; what it already has is skipped
     #[arg(long, value_name = "BYTES", value_parser = text(parse_number))]
     pub offset: Option<u64>,
 
-    /// Close the run's standard input behind them
+    /// Close the run's standard input after them
     #[arg(long)]
     pub eof: bool,
 
@@ -123,7 +126,7 @@ pub struct SignalArgs {
     #[command(flatten)]
     pub remote: RemoteArgs,
 
-    /// Stop the run as a timeout would, with its own signal and grace
+    /// Stop the run as a timeout would, with its --signal and --kill-after
     #[arg(long, conflicts_with = "signal")]
     pub stop: bool,
 
@@ -159,11 +162,11 @@ pub struct ForgetArgs {
     #[command(flatten)]
     pub remote: RemoteArgs,
 
-    /// All that are over
+    /// Delete all that are over
     #[arg(long)]
     pub finished: bool,
 
-    /// All that are over and were started longer ago than this
+    /// Delete those that are over and were started longer ago than this
     #[arg(long, value_name = "DURATION", value_parser = text(parse_duration))]
     pub older_than: Option<Duration>,
 

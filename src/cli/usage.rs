@@ -11,8 +11,7 @@ pub(super) fn fault(error: &clap::Error) -> String {
     let option = context(ContextKind::InvalidArg);
     let value = context(ContextKind::InvalidValue);
     match (error.kind(), option, value) {
-        // COMMAND is the only thing that is required.
-        (ErrorKind::MissingRequiredArgument, ..) => "no command given".to_owned(),
+        (ErrorKind::MissingRequiredArgument, ..) => missing(error),
         (ErrorKind::UnknownArgument, Some(option), _) => match context(ContextKind::SuggestedArg) {
             Some(similar) => format!("unknown option '{option}', did you mean '{similar}'?"),
             None => format!("unknown option '{option}'"),
@@ -31,6 +30,19 @@ pub(super) fn fault(error: &clap::Error) -> String {
             format!("invalid value '{value}' for '{option}'{}", why.unwrap_or_default())
         }
         _ => first_paragraph(&error.to_string()),
+    }
+}
+
+/// What has to be there and is not: COMMAND, or what a subcommand is about.
+fn missing(error: &clap::Error) -> String {
+    let names = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(names)) => names.as_slice(),
+        _ => &[],
+    };
+    let is = |name: &str| names.iter().any(|missing| missing.contains(&format!("<{name}>")));
+    match ["RUN", "FILE"].into_iter().find(|name| is(name)) {
+        Some(name) => format!("no {name} given"),
+        None => "no command given".to_owned(),
     }
 }
 

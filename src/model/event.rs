@@ -129,8 +129,10 @@ pub enum Event<'a> {
 }
 
 /// The command was started: the first line of a run.
+///
+/// Where `runcast --detach` finds the run that was asked for, what it prints of it has `existing` too.
 #[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[cfg_attr(feature = "schema", derive(JsonSchema), schemars(transform = crate::model::schema::add_existing))]
 pub struct Started {
     /// The version of the format. Fields are added without changing it; what is there changes only with it.
     #[cfg_attr(feature = "schema", schemars(extend("const" = VERSION)))]

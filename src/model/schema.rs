@@ -102,6 +102,18 @@ fn move_op_into_the_definitions(root: &mut Map<String, Value>) {
     root.insert("oneOf".to_owned(), events);
 }
 
+/// What is said of a run that was started before is its own `started` and one field more, which no run writes.
+pub(crate) fn add_existing(started: &mut Schema) {
+    let field = json!({
+        "type": "boolean",
+        "const": true,
+        "description": "Present, and true, where `--detach` found the run already there."
+    });
+    if let Some(properties) = started.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.insert("existing".to_owned(), field);
+    }
+}
+
 /// The schema of a string that is one of these words. The comments are given as rustc has them, each line with
 /// the space that it begins with.
 pub(crate) fn words(about: &str, words: &[(&str, &str)]) -> Schema {

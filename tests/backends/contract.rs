@@ -1,13 +1,11 @@
 //! What any program and any reader may rely on: the checks, the errors, the list.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::{callable, is_empty, python, value, without_value, write};
-use crate::harness::{PUPPET, RUNCAST, ndjson, result_in, runcast, scratch, tool};
+use crate::harness::{PUPPET, ndjson, result_in, runcast, scratch};
 
 #[test]
 fn an_unknown_backend_is_told_in_a_result_and_nothing_starts() {
@@ -226,41 +224,4 @@ fn the_list_is_what_the_program_knows() {
     }
     let help = runcast("--help").run().exited(0).out();
     assert!(names.iter().all(|name| help.contains(name)), "{help}");
-}
-
-#[test]
-fn the_examples_of_the_readme_do_what_it_says() {
-    if ["node", "python3", "jq"].iter().any(|program| tool(program).is_none()) {
-        return;
-    }
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let readme = fs::read_to_string(readme).expect("it is there");
-    let (_, section) =
-        readme.split_once("\n## A value in, a value out\n").expect("it has the section");
-    let section = section.split("\n## ").next().unwrap_or_default();
-    let (folder, mut seen) = (scratch(), 0);
-    let programs = Path::new(RUNCAST).parent().expect("it is in a folder").to_owned();
-    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    for block in section.split("```console\n").skip(1) {
-        let block = block.split("```").next().unwrap_or_default();
-        for example in block.strip_prefix("$ ").unwrap_or(block).split("\n$ ") {
-            let mut lines = example.trim_end().lines();
-            let mut command = lines.next().unwrap_or_default().to_owned();
-            while command.ends_with(['|', '\\']) {
-                command = command.trim_end_matches('\\').to_owned() + "\n";
-                command += lines.next().unwrap_or_default();
-            }
-            let shown: String = lines.map(|line| line.to_owned() + "\n").collect();
-            if let Some(name) = command.strip_prefix("cat ") {
-                write(folder.path(), name, shown);
-                continue;
-            }
-            let mut shell = Command::new("sh");
-            shell.args(["-c", &command]).env("PATH", &path).current_dir(folder.path());
-            let output = shell.output().expect("there is a shell");
-            assert_eq!(String::from_utf8_lossy(&output.stdout), shown, "{command}");
-            seen += 1;
-        }
-    }
-    assert!(seen >= 2, "hardly any example was found");
 }

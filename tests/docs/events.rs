@@ -167,7 +167,9 @@ fn examples(text: &str) -> Vec<Value> {
     let mut json = String::new();
     let mut is_within = false;
     for line in text.lines() {
-        is_within = line.starts_with("{\"op\":") || is_within && line.starts_with(' ');
+        // What `runcast send` answers is no event of a run.
+        let begins = line.starts_with("{\"op\":") && !line.starts_with("{\"op\":\"stdin\"");
+        is_within = begins || is_within && line.starts_with(' ');
         if is_within {
             json.push_str(line);
             json.push('\n');

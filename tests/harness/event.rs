@@ -46,7 +46,7 @@ const RESULT: &[&str] = &[
 
 /// The fields that some have too.
 const SOMETIMES: [(&str, &[&str]); 8] = [
-    ("started", &["argv", "argv_base64"]),
+    ("started", &["argv", "argv_base64", "existing"]),
     ("chunk", &["partial", "base64", "time", "metadata"]),
     ("exited", &[]),
     ("stop", &[]),
