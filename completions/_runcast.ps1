@@ -119,6 +119,7 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
             [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
             [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
+            [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'Also send standard input to the run, and close its own where that ends')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')

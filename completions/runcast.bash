@@ -517,7 +517,7 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__attach)
-            opts="-f -q -p -T -h --host --retry-timeout --remote-runcast --after --from --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --help"
+            opts="-f -q -p -T -h --host --retry-timeout --remote-runcast --after --from --stdin --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -115,6 +115,7 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --snapshot-every 'The least time from one snapshot to the next (snapshot)'
             cand --stderr-level 'What log and logfmt call a line of standard error'
             cand --meta 'Add to the metadata of every chunk (ndjson); repeatable'
+            cand --stdin 'Also send standard input to the run, and close its own where that ends'
             cand -q 'Show nothing of the output; the result still has it'
             cand --quiet 'Show nothing of the output; the result still has it'
             cand -h 'Show this help; --help tells more than -h'

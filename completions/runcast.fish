@@ -136,6 +136,7 @@ info\t''
 warn\t''
 error\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l stdin -d 'Also send standard input to the run, and close its own where that ends'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -l host -d 'Do it on DEST, through ssh' -r -f

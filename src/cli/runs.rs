@@ -24,9 +24,10 @@ use crate::model::spec::{Capture, Format};
 use crate::model::units::{parse_duration, parse_limit_duration};
 use crate::remote::session::{self, Hold, Input, Task};
 use crate::remote::upkeep;
-use crate::runs::attach::{self, Send};
+use crate::runs::attach::{self, Send, SendsInput};
 use crate::runs::follow::From;
 use crate::runs::list::{self, Listed};
+use crate::sys::signals::end_on;
 
 /// The run that it is about.
 #[derive(Debug, Clone, clap::Args)]
@@ -64,6 +65,10 @@ pub struct AttachArgs {
     /// The same by the lines seen of each stream: stdout=N,stderr=M
     #[arg(long, value_name = "LINES", conflicts_with = "after", value_parser = text(parse_lines))]
     pub from: Option<Lines>,
+
+    /// Also send standard input to the run, and close its own where that ends
+    #[arg(long)]
+    pub stdin: bool,
 
     /// How the output looks.
     #[command(flatten)]
@@ -270,6 +275,9 @@ pub fn attach(args: &AttachArgs) -> u8 {
         (None, after) => From::After(after.unwrap_or(0)),
     };
     let capture = Capture { max_output_bytes: plan::DEFAULT_OUTPUT_BYTES, ..Capture::default() };
+    if let Err(source) = end_on(&[Signal::INT, Signal::TERM]) {
+        return show_failure(Error::Spawn { step: "signals", source }, args.show.format);
+    }
     if let Some(host) = args.remote.machine() {
         let (after, lines) = match from {
             From::After(after) => (after, None),
@@ -289,7 +297,8 @@ pub fn attach(args: &AttachArgs) -> u8 {
         };
         return session::show(task, &plan::display_recorded(&args.show));
     }
-    attach::attach(&args.run.run, from, &plan::display_recorded(&args.show), &capture)
+    let input = if args.stdin { SendsInput::Yes } else { SendsInput::No };
+    attach::attach(&args.run.run, from, input, &plan::display_recorded(&args.show), &capture)
 }
 
 /// Waits for a run.

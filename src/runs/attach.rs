@@ -67,9 +67,24 @@ impl std::convert::From<Error> for Broken {
     }
 }
 
+/// Whether our standard input goes to the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendsInput {
+    /// It does, and where it ends the run's own is closed.
+    Yes,
+    /// It does not.
+    No,
+}
+
 /// Shows a run from `from` on until it is over, and returns its exit status.
 #[must_use]
-pub fn attach(id: &RunId, from: From, display: &Display, capture: &Capture) -> u8 {
+pub fn attach(
+    id: &RunId,
+    from: From,
+    input: SendsInput,
+    display: &Display,
+    capture: &Capture,
+) -> u8 {
     let patience = Arc::new(Patience::default());
     let sink = match show::make_sink(display, capture, None, &patience) {
         Ok(sink) => sink,
@@ -79,6 +94,9 @@ pub fn attach(id: &RunId, from: From, display: &Display, capture: &Capture) -> u
         }
     };
     let mut player = Player::new(sink, display.format, capture);
+    if input == SendsInput::Yes {
+        send_ours(id, &patience);
+    }
     match follow(id, from, display, &mut player) {
         Ok(status) => status,
         Err(Broken::Lost(Lost::Gone | Lost::Abandoned)) => STATUS_DISCONNECTED,
@@ -90,6 +108,22 @@ pub fn attach(id: &RunId, from: From, display: &Display, capture: &Capture) -> u
             let ending = Ending::of_failure(error, None);
             ending.conclude(player.sink(), &mut None, display, &patience).status()
         }
+    }
+}
+
+/// Sends our standard input to the run, on a thread of its own, for as long as that takes any.
+fn send_ours(id: &RunId, patience: &Arc<Patience>) {
+    let (id, patience) = (id.clone(), Arc::clone(patience));
+    let told = Arc::clone(&patience);
+    let made = std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+        match send(&id, &mut io::stdin().lock(), None, true) {
+            // That it is over is told by its result.
+            Ok(_) | Err(Error::Run { fault: RunFault::Ended, .. }) => {}
+            Err(error) => message::say_error(&error, &told),
+        }
+    });
+    if let Err(source) = made {
+        message::say_error(&Error::Spawn { step: "thread", source }, &patience);
     }
 }
 

@@ -335,3 +335,18 @@ impl Drop for BlockAll {
         let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.0), None);
     }
 }
+
+/// Has this process end at once, with 128 + N, when it receives one of these signals, unless it was started with that
+/// one ignored. For whoever holds nothing that would have to be put in order.
+///
+/// # Errors
+///
+/// What `sigaction(2)` says.
+pub fn end_on(signals: &[Signal]) -> std::io::Result<()> {
+    for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
+        let always = std::sync::Arc::new(AtomicBool::new(true));
+        let status = i32::from(signal.status());
+        signal_hook::flag::register_conditional_shutdown(signal.number(), status, always)?;
+    }
+    Ok(())
+}
