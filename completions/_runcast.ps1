@@ -100,7 +100,6 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('runs', 'runs', [CompletionResultType]::ParameterValue, 'List the detached runs, newest first')
             [CompletionResult]::new('forget', 'forget', [CompletionResultType]::ParameterValue, 'Delete detached runs that are over')
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Play a recording in its own time, and end with the status that it has recorded')
-            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
         'runcast;attach' {
@@ -200,41 +199,6 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
-            break
-        }
-        'runcast;help' {
-            [CompletionResult]::new('attach', 'attach', [CompletionResultType]::ParameterValue, 'Show a detached run from its beginning, then live, and end with its status')
-            [CompletionResult]::new('wait', 'wait', [CompletionResultType]::ParameterValue, 'Wait until a detached run is over, print its result, and end with its status')
-            [CompletionResult]::new('send', 'send', [CompletionResultType]::ParameterValue, 'Send standard input to a detached run that was started with --stdin open')
-            [CompletionResult]::new('signal', 'signal', [CompletionResultType]::ParameterValue, 'Signal the processes of a detached run, or stop it')
-            [CompletionResult]::new('runs', 'runs', [CompletionResultType]::ParameterValue, 'List the detached runs, newest first')
-            [CompletionResult]::new('forget', 'forget', [CompletionResultType]::ParameterValue, 'Delete detached runs that are over')
-            [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Play a recording in its own time, and end with the status that it has recorded')
-            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
-            break
-        }
-        'runcast;help;attach' {
-            break
-        }
-        'runcast;help;wait' {
-            break
-        }
-        'runcast;help;send' {
-            break
-        }
-        'runcast;help;signal' {
-            break
-        }
-        'runcast;help;runs' {
-            break
-        }
-        'runcast;help;forget' {
-            break
-        }
-        'runcast;help;replay' {
-            break
-        }
-        'runcast;help;help' {
             break
         }
     })

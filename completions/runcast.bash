@@ -22,9 +22,6 @@ _runcast() {
             runcast,forget)
                 cmd="runcast__subcmd__forget"
                 ;;
-            runcast,help)
-                cmd="runcast__subcmd__help"
-                ;;
             runcast,replay)
                 cmd="runcast__subcmd__replay"
                 ;;
@@ -40,30 +37,6 @@ _runcast() {
             runcast,wait)
                 cmd="runcast__subcmd__wait"
                 ;;
-            runcast__subcmd__help,attach)
-                cmd="runcast__subcmd__help__subcmd__attach"
-                ;;
-            runcast__subcmd__help,forget)
-                cmd="runcast__subcmd__help__subcmd__forget"
-                ;;
-            runcast__subcmd__help,help)
-                cmd="runcast__subcmd__help__subcmd__help"
-                ;;
-            runcast__subcmd__help,replay)
-                cmd="runcast__subcmd__help__subcmd__replay"
-                ;;
-            runcast__subcmd__help,runs)
-                cmd="runcast__subcmd__help__subcmd__runs"
-                ;;
-            runcast__subcmd__help,send)
-                cmd="runcast__subcmd__help__subcmd__send"
-                ;;
-            runcast__subcmd__help,signal)
-                cmd="runcast__subcmd__help__subcmd__signal"
-                ;;
-            runcast__subcmd__help,wait)
-                cmd="runcast__subcmd__help__subcmd__wait"
-                ;;
             *)
                 ;;
         esac
@@ -71,7 +44,7 @@ _runcast() {
 
     case "${cmd}" in
         runcast)
-            opts="-t -s -k -r -C -e -f -q -p -T -d -h -V --timeout --idle-timeout --signal --kill-after --rlimit --max-memory --output-limit --shell --map-signal --drain --leftover --nice --umask --no-new-privs --chdir --env --env-file --clear-env --unset --stdin --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --progress --merge --pty --size --split --max-line --partial-after --strip-ansi --mask-env --mask-file --no-argv --heartbeat --on-lag --on-disconnect --record --result --max-output --keep --detach --id --journal --host --retry-timeout --remote-runcast --backend --input --callable --max-result --list-backends --help --version attach wait send signal runs forget replay help"
+            opts="-t -s -k -r -C -e -f -q -d -h -V --timeout --idle-timeout --signal --kill-after --rlimit --max-memory --output-limit --shell --map-signal --drain --leftover --nice --umask --no-new-privs --chdir --env --env-file --clear-env --unset --stdin --format --quiet --snapshot-every --stderr-level --meta --merge --split --max-line --partial-after --strip-ansi --mask-env --mask-file --no-argv --heartbeat --on-lag --on-disconnect --record --result --max-output --keep --detach --id --journal --backend --input --callable --max-result --list-backends --help --version attach wait send signal runs forget replay"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -268,41 +241,6 @@ _runcast() {
                     fi
                     return 0
                     ;;
-                --prefix)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                -p)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --timestamps)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                -T)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
                 --snapshot-every)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -318,27 +256,6 @@ _runcast() {
                     return 0
                     ;;
                 --meta)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --progress)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --pty)
-                    COMPREPLY=($(compgen -W "full split" -- "${cur}"))
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --size)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
@@ -467,27 +384,6 @@ _runcast() {
                     fi
                     return 0
                     ;;
-                --host)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --retry-timeout)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --remote-runcast)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
                 --backend)
                     COMPREPLY=($(compgen -W "exec shell node python" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -517,33 +413,12 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__attach)
-            opts="-f -q -p -T -h --host --retry-timeout --remote-runcast --after --from --stdin --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --help"
+            opts="-f -q -h --after --from --format --quiet --snapshot-every --stderr-level --meta --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --host)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --retry-timeout)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --remote-runcast)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
                 --after)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -567,41 +442,6 @@ _runcast() {
                     ;;
                 -f)
                     COMPREPLY=($(compgen -W "text ndjson snapshot cri log logfmt" -- "${cur}"))
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --prefix)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                -p)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --timestamps)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                -T)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
@@ -636,33 +476,12 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__forget)
-            opts="-f -h --host --retry-timeout --remote-runcast --finished --older-than --format --help"
+            opts="-f -h --finished --older-than --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --host)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --retry-timeout)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --remote-runcast)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
                 --older-than)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -691,134 +510,8 @@ _runcast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        runcast__subcmd__help)
-            opts="attach wait send signal runs forget replay help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        runcast__subcmd__help__subcmd__attach)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        runcast__subcmd__help__subcmd__forget)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        runcast__subcmd__help__subcmd__help)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        runcast__subcmd__help__subcmd__replay)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        runcast__subcmd__help__subcmd__runs)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        runcast__subcmd__help__subcmd__send)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        runcast__subcmd__help__subcmd__signal)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        runcast__subcmd__help__subcmd__wait)
-            opts=""
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
         runcast__subcmd__replay)
-            opts="-f -q -p -T -h --speed --idle-limit --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --help"
+            opts="-f -q -h --speed --idle-limit --format --quiet --snapshot-every --stderr-level --meta --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -847,41 +540,6 @@ _runcast() {
                     ;;
                 -f)
                     COMPREPLY=($(compgen -W "text ndjson snapshot cri log logfmt" -- "${cur}"))
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --prefix)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                -p)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --timestamps)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                -T)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --color)
-                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
@@ -916,33 +574,12 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__runs)
-            opts="-f -h --host --retry-timeout --remote-runcast --format --help"
+            opts="-f -h --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --host)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --retry-timeout)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --remote-runcast)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "text ndjson" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -965,33 +602,12 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__send)
-            opts="-f -h --host --retry-timeout --remote-runcast --offset --eof --format --help"
+            opts="-f -h --offset --eof --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --host)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --retry-timeout)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --remote-runcast)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
                 --offset)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -1021,33 +637,12 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__signal)
-            opts="-f -h --host --retry-timeout --remote-runcast --stop --format --help"
+            opts="-f -h --stop --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --host)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --retry-timeout)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --remote-runcast)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "text ndjson" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -1070,33 +665,12 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__wait)
-            opts="-t -f -h --host --retry-timeout --remote-runcast --timeout --format --help"
+            opts="-t -f -h --timeout --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --host)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --retry-timeout)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
-                --remote-runcast)
-                    COMPREPLY=("${cur}")
-                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
-                        compopt -o nospace
-                    fi
-                    return 0
-                    ;;
                 --timeout)
                     COMPREPLY=("${cur}")
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
@@ -1139,4 +713,91 @@ if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERS
     complete -F _runcast -o nosort -o bashdefault -o default runcast
 else
     complete -F _runcast -o bashdefault -o default runcast
+fi
+
+# From here on not generated from the options: what COMMAND is, and which runs there are.
+
+# The names of detached runs, those whose state is like $2.
+_runcast_runs() {
+    command "$1" runs -f ndjson 2>/dev/null |
+        sed -n 's/^{"id":"\([^"]*\)","state":"'"$2"'".*/\1/p'
+}
+
+# Completes the words from number $1 on as if they stood alone.
+_runcast_wrapped() {
+    local offset=$1 before word
+    if declare -F _comp_command_offset >/dev/null; then
+        _comp_command_offset "$offset"
+        return
+    elif declare -F _command_offset >/dev/null; then
+        _command_offset "$offset"
+        return
+    fi
+    if ((COMP_CWORD == offset)); then
+        COMPREPLY=($(compgen -c -- "$2"))
+        return
+    fi
+    # Without bash-completion only what is there already can be asked, and else files are completed.
+    [[ $(complete -p -- "${COMP_WORDS[offset]##*/}" 2>/dev/null) =~ \ -F\ ([^ ]+) ]] || return 0
+    before=$COMP_LINE
+    for word in "${COMP_WORDS[@]:0:offset}"; do
+        COMP_LINE=${COMP_LINE#*"$word"}
+    done
+    COMP_LINE=${COMP_LINE#"${COMP_LINE%%[![:space:]]*}"}
+    ((COMP_POINT -= ${#before} - ${#COMP_LINE}, COMP_CWORD -= offset))
+    COMP_WORDS=("${COMP_WORDS[@]:offset}")
+    "${BASH_REMATCH[1]}" "${COMP_WORDS[0]}" "$2" "${COMP_WORDS[COMP_CWORD - 1]}"
+}
+
+_runcast_words() {
+    local cur=$2 prev=$3 word value="" subcommand="" number=0 i
+    local COMP_LINE=$COMP_LINE COMP_POINT=$COMP_POINT COMP_CWORD=$COMP_CWORD
+    local -a COMP_WORDS=("${COMP_WORDS[@]}")
+    COMPREPLY=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ -n $value ]]; then
+            # bash takes the = of --option=VALUE for a word.
+            if [[ $word != = || $value != --* || ${COMP_WORDS[i - 1]} != "$value" ]]; then
+                value=""
+            fi
+        elif [[ $word == -- && -z $subcommand ]]; then
+            _runcast_wrapped $((i + 1)) "$cur"
+            return
+        elif [[ $word =~ ^--(after|backend|chdir|drain|env|env-file|format|from|heartbeat|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|record|result|rlimit|signal|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$ || $word =~ ^-[Vdhq]*[Cefkrst]$ ]]; then
+            value=$word
+        elif [[ $word != -?* && -n $subcommand ]]; then
+            ((++number))
+        elif [[ $word =~ ^(attach|wait|send|signal|runs|forget|replay)$ ]]; then
+            subcommand=$word
+        elif [[ $word != -?* ]]; then
+            _runcast_wrapped "$i" "$cur"
+            return
+        fi
+    done
+    if [[ -n $value ]]; then
+        prev=$value
+        if [[ $cur == = ]]; then cur=""; fi
+    elif [[ $cur != -* && -z $subcommand ]]; then
+        COMPREPLY=($(compgen -W "attach wait send signal runs forget replay" -- "$cur"))
+        if [[ -n $cur ]]; then COMPREPLY+=($(compgen -c -- "$cur")); fi
+        return
+    elif [[ $cur != -* && $subcommand != replay ]]; then
+        # What is not there is not made up from files.
+        compopt +o default +o bashdefault 2>/dev/null
+        case $subcommand:$number in
+            attach:0 | wait:0) COMPREPLY=($(compgen -W "$(_runcast_runs "$1" '[^"]*')" -- "$cur")) ;;
+            send:0 | signal:0) COMPREPLY=($(compgen -W "$(_runcast_runs "$1" running)" -- "$cur")) ;;
+            signal:1) COMPREPLY=($(compgen -A signal -- "$cur")) ;;
+            forget:*) COMPREPLY=($(compgen -W "$(_runcast_runs "$1" '[^r"][^"]*')" -- "$cur")) ;;
+        esac
+        return
+    fi
+    _runcast "$1" "$cur" "$prev"
+}
+
+if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
+    complete -F _runcast_words -o nosort -o bashdefault -o default runcast
+else
+    complete -F _runcast_words -o bashdefault -o default runcast
 fi

@@ -97,7 +97,6 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand runs 'List the detached runs, newest first'
             cand forget 'Delete detached runs that are over'
             cand replay 'Play a recording in its own time, and end with the status that it has recorded'
-            cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'runcast;attach'= {
             cand --host 'Do it on DEST, through ssh'
@@ -190,32 +189,6 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --quiet 'Show nothing of the output; the result still has it'
             cand -h 'Show this help; --help tells more than -h'
             cand --help 'Show this help; --help tells more than -h'
-        }
-        &'runcast;help'= {
-            cand attach 'Show a detached run from its beginning, then live, and end with its status'
-            cand wait 'Wait until a detached run is over, print its result, and end with its status'
-            cand send 'Send standard input to a detached run that was started with --stdin open'
-            cand signal 'Signal the processes of a detached run, or stop it'
-            cand runs 'List the detached runs, newest first'
-            cand forget 'Delete detached runs that are over'
-            cand replay 'Play a recording in its own time, and end with the status that it has recorded'
-            cand help 'Print this message or the help of the given subcommand(s)'
-        }
-        &'runcast;help;attach'= {
-        }
-        &'runcast;help;wait'= {
-        }
-        &'runcast;help;send'= {
-        }
-        &'runcast;help;signal'= {
-        }
-        &'runcast;help;runs'= {
-        }
-        &'runcast;help;forget'= {
-        }
-        &'runcast;help;replay'= {
-        }
-        &'runcast;help;help'= {
         }
     ]
     $completions[$command]

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_runcast_global_optspecs
-    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet p/prefix= T/timestamps= color= snapshot-every= stderr-level= meta= progress= merge pty= size= split= max-line= partial-after= strip-ansi mask-env= mask-file= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= d/detach id= journal= host= retry-timeout= remote-runcast= backend= input= callable max-result= list-backends h/help V/version
+    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet snapshot-every= stderr-level= meta= merge split= max-line= partial-after= strip-ansi mask-env= mask-file= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= d/detach id= journal= backend= input= callable max-result= list-backends h/help V/version
 end
 
 function __fish_runcast_needs_command
@@ -49,23 +49,12 @@ snapshot\t''
 cri\t''
 log\t''
 logfmt\t''"
-complete -c runcast -n "__fish_runcast_needs_command" -s p -l prefix -d 'Begin each line with TEMPLATE (text) [default template: \'{stream} | \']' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -s T -l timestamps -d 'Begin each line with its time (text); add time to every chunk (ndjson)' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l color -d 'Whether prefixes and the status line are in colour' -r -f -a "auto\t''
-always\t''
-never\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l snapshot-every -d 'The least time from one snapshot to the next (snapshot)' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l stderr-level -d 'What log and logfmt call a line of standard error' -r -f -a "debug\t''
 info\t''
 warn\t''
 error\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l progress -d 'Whether a status line stands under the output (text on a terminal)' -r -f -a "auto\t''
-always\t''
-never\t''"
-complete -c runcast -n "__fish_runcast_needs_command" -l pty -d 'Run the command on a terminal of its own, so that it shows every line at once' -r -f -a "full\t''
-split\t''"
-complete -c runcast -n "__fish_runcast_needs_command" -l size -d 'The size of that terminal [default: that of runcast\'s own, else 80x24]' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l split -d 'What ends a line: LF; LF, CR or CR LF; NUL' -r -f -a "lf\t''
 cr\t''
 nul\t''"
@@ -85,9 +74,6 @@ tail\t''
 both\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l id -d 'The run\'s name; one that is there already is not started again [default: a fresh one]' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l journal -d 'How much of its output is kept on disk; past that the oldest goes' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l host -d 'Do it on DEST, through ssh' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l backend -d 'What COMMAND is: a program, a string for sh -c, or a module to call' -r -f -a "exec\t''
 shell\t''
 node\t''
@@ -106,17 +92,13 @@ complete -c runcast -n "__fish_runcast_needs_command" -l callable -d 'The progra
 complete -c runcast -n "__fish_runcast_needs_command" -l list-backends -d 'Show which backends there are, as text or with -f ndjson, and end'
 complete -c runcast -n "__fish_runcast_needs_command" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_needs_command" -s V -l version -d 'Show the version'
-complete -c runcast -n "__fish_runcast_needs_command" -a "attach" -d 'Show a detached run from its beginning, then live, and end with its status'
-complete -c runcast -n "__fish_runcast_needs_command" -a "wait" -d 'Wait until a detached run is over, print its result, and end with its status'
-complete -c runcast -n "__fish_runcast_needs_command" -a "send" -d 'Send standard input to a detached run that was started with --stdin open'
-complete -c runcast -n "__fish_runcast_needs_command" -a "signal" -d 'Signal the processes of a detached run, or stop it'
-complete -c runcast -n "__fish_runcast_needs_command" -a "runs" -d 'List the detached runs, newest first'
-complete -c runcast -n "__fish_runcast_needs_command" -a "forget" -d 'Delete detached runs that are over'
-complete -c runcast -n "__fish_runcast_needs_command" -a "replay" -d 'Play a recording in its own time, and end with the status that it has recorded'
-complete -c runcast -n "__fish_runcast_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -l host -d 'Do it on DEST, through ssh' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -f -a "attach" -d 'Show a detached run from its beginning, then live, and end with its status'
+complete -c runcast -n "__fish_runcast_needs_command" -f -a "wait" -d 'Wait until a detached run is over, print its result, and end with its status'
+complete -c runcast -n "__fish_runcast_needs_command" -f -a "send" -d 'Send standard input to a detached run that was started with --stdin open'
+complete -c runcast -n "__fish_runcast_needs_command" -f -a "signal" -d 'Signal the processes of a detached run, or stop it'
+complete -c runcast -n "__fish_runcast_needs_command" -f -a "runs" -d 'List the detached runs, newest first'
+complete -c runcast -n "__fish_runcast_needs_command" -f -a "forget" -d 'Delete detached runs that are over'
+complete -c runcast -n "__fish_runcast_needs_command" -f -a "replay" -d 'Play a recording in its own time, and end with the status that it has recorded'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l after -d 'Show only what comes after chunk number SEQ' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l from -d 'The same by the lines seen of each stream: stdout=N,stderr=M' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s f -l format -d 'What standard output carries' -r -f -a "text\t''
@@ -125,51 +107,30 @@ snapshot\t''
 cri\t''
 log\t''
 logfmt\t''"
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -s p -l prefix -d 'Begin each line with TEMPLATE (text) [default template: \'{stream} | \']' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -s T -l timestamps -d 'Begin each line with its time (text); add time to every chunk (ndjson)' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -l color -d 'Whether prefixes and the status line are in colour' -r -f -a "auto\t''
-always\t''
-never\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l snapshot-every -d 'The least time from one snapshot to the next (snapshot)' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l stderr-level -d 'What log and logfmt call a line of standard error' -r -f -a "debug\t''
 info\t''
 warn\t''
 error\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -l stdin -d 'Also send standard input to the run, and close its own where that ends'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s h -l help -d 'Show this help; --help tells more than -h'
-complete -c runcast -n "__fish_runcast_using_subcommand wait" -l host -d 'Do it on DEST, through ssh' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand wait" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand wait" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s t -l timeout -d 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s h -l help -d 'Show this help; --help tells more than -h'
-complete -c runcast -n "__fish_runcast_using_subcommand send" -l host -d 'Do it on DEST, through ssh' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand send" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand send" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l offset -d 'Where in its input these bytes belong; what it already has is skipped' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l eof -d 'Close the run\'s standard input after them'
 complete -c runcast -n "__fish_runcast_using_subcommand send" -s h -l help -d 'Show this help; --help tells more than -h'
-complete -c runcast -n "__fish_runcast_using_subcommand signal" -l host -d 'Do it on DEST, through ssh' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand signal" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand signal" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -l stop -d 'Stop the run as a timeout would, with its --signal and --kill-after'
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -s h -l help -d 'Show this help; --help tells more than -h'
-complete -c runcast -n "__fish_runcast_using_subcommand runs" -l host -d 'Do it on DEST, through ssh' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand runs" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand runs" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -s h -l help -d 'Show this help; --help tells more than -h'
-complete -c runcast -n "__fish_runcast_using_subcommand forget" -l host -d 'Do it on DEST, through ssh' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand forget" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand forget" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l older-than -d 'Delete those that are over and were started longer ago than this' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
@@ -183,11 +144,6 @@ snapshot\t''
 cri\t''
 log\t''
 logfmt\t''"
-complete -c runcast -n "__fish_runcast_using_subcommand replay" -s p -l prefix -d 'Begin each line with TEMPLATE (text) [default template: \'{stream} | \']' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand replay" -s T -l timestamps -d 'Begin each line with its time (text); add time to every chunk (ndjson)' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand replay" -l color -d 'Whether prefixes and the status line are in colour' -r -f -a "auto\t''
-always\t''
-never\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l snapshot-every -d 'The least time from one snapshot to the next (snapshot)' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l stderr-level -d 'What log and logfmt call a line of standard error' -r -f -a "debug\t''
 info\t''
@@ -196,11 +152,83 @@ error\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -s h -l help -d 'Show this help; --help tells more than -h'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "attach" -d 'Show a detached run from its beginning, then live, and end with its status'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "wait" -d 'Wait until a detached run is over, print its result, and end with its status'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "send" -d 'Send standard input to a detached run that was started with --stdin open'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "signal" -d 'Signal the processes of a detached run, or stop it'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "runs" -d 'List the detached runs, newest first'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "forget" -d 'Delete detached runs that are over'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "replay" -d 'Play a recording in its own time, and end with the status that it has recorded'
-complete -c runcast -n "__fish_runcast_using_subcommand help; and not __fish_seen_subcommand_from attach wait send signal runs forget replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+
+# From here on not generated from the options: what COMMAND is, and which runs there are.
+
+# Prints the place of the first word that is no option, where there is one before the cursor, or that of the word
+# behind `--`; the second word printed is what stands there.
+function __fish_runcast_command
+    set -l words (commandline -opc)
+    set -l value 0
+    for i in (seq 2 (count $words))
+        set -l word $words[$i]
+        if test $value = 1
+            set value 0
+        else if test "$word" = --
+            echo (math $i + 1)
+            echo --
+            return 0
+        else if string match -qr -- '^--(after|backend|chdir|drain|env|env-file|format|from|heartbeat|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|record|result|rlimit|signal|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$|^-[Vdhq]*[Cefkrst]$' $word
+            set value 1
+        else if not string match -q -- '-?*' $word
+            echo $i
+            echo $word
+            return 0
+        end
+    end
+    return 1
+end
+
+# As the generated one says it, but words behind `--` are no subcommand.
+function __fish_runcast_needs_command
+    set -l command (__fish_runcast_command)
+    or return 0
+    echo $command[2]
+    return 1
+end
+
+function __fish_runcast_is_wrapped
+    set -l command (__fish_runcast_command)
+    and not string match -qr -- '^(attach|wait|send|signal|runs|forget|replay)$' $command[2]
+end
+
+# Completes COMMAND and what follows it as if it stood alone.
+function __fish_runcast_wrapped
+    set -l command (__fish_runcast_command)
+    set -l words (commandline -opc)
+    complete -C (string join ' ' -- (string escape -- $words[$command[1]..]) (commandline -ct))
+end
+
+# Whether so many words as $argv[1] stand behind one of the subcommands that follow.
+function __fish_runcast_has_words
+    set -l command (__fish_runcast_command)
+    and contains -- $command[2] $argv[2..]
+    or return 1
+    set -l words (commandline -opc)
+    set -l number 0
+    set -l value 0
+    for word in $words[(math $command[1] + 1)..]
+        if test $value = 1
+            set value 0
+        else if string match -qr -- '^--(after|backend|chdir|drain|env|env-file|format|from|heartbeat|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|record|result|rlimit|signal|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$|^-[Vdhq]*[Cefkrst]$' $word
+            set value 1
+        else if not string match -q -- '-?*' $word
+            set number (math $number + 1)
+        end
+    end
+    test $argv[1] = any -o $argv[1] = $number
+end
+
+# The names of detached runs, those whose state is like $argv[1].
+function __fish_runcast_runs
+    set -l words (commandline -opc)
+    command $words[1] runs -f ndjson 2>/dev/null |
+        string replace -rf -- '^\{"id":"([^"]*)","state":"('$argv[1]')".*' '$1\t$2'
+end
+
+complete -c runcast -n "__fish_runcast_needs_command" -f -a "(__fish_complete_command)"
+complete -c runcast -n "__fish_runcast_is_wrapped" -f -a "(__fish_runcast_wrapped)"
+complete -c runcast -n "__fish_runcast_has_words any attach wait send signal forget runs" -f
+complete -c runcast -n "__fish_runcast_has_words 0 attach wait" -f -a "(__fish_runcast_runs '[^\"]*')"
+complete -c runcast -n "__fish_runcast_has_words 0 send signal" -f -a "(__fish_runcast_runs running)"
+complete -c runcast -n "__fish_runcast_has_words any forget" -f -a "(__fish_runcast_runs '[^r\"][^\"]*')"

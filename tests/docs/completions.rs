@@ -1,0 +1,294 @@
+//! The completions are those that the definition gives, with what is written by hand behind it, and they complete
+//! what they are asked for in the shells that they are for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use clap::ValueEnum;
+use clap_complete::Shell;
+use clap_complete::aot::{Generator, generate};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::openpty;
+
+use runcast::cli::args::command;
+use runcast::cli::parse::subcommands;
+
+use super::{definitions, path, read};
+use crate::harness::{LIMIT, Mark, RUNCAST, runcast, scratch, tool};
+
+/// The definition as the generators take it: COMMAND is completed by what is written by hand, or not at all, and
+/// `help` is no subcommand.
+fn definition() -> clap::Command {
+    let options = command();
+    let options = options.get_arguments().filter(|arg| !arg.is_positional()).cloned();
+    let plain = clap::Command::new("runcast").disable_help_flag(true).disable_version_flag(true);
+    plain
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .args(options)
+        .subcommands(subcommands())
+}
+
+/// What the marks in the parts by hand stand for: which options take a value, and which subcommands there are.
+fn words() -> BTreeMap<&'static str, String> {
+    let definitions: Vec<_> = definitions().collect();
+    let options = || {
+        let all = definitions.iter().flat_map(clap::Command::get_arguments);
+        all.filter(|arg| !arg.is_positional())
+    };
+    // A value that may be left out is part of the word where it is not.
+    let takes_next = |arg: &clap::Arg| {
+        arg.get_action().takes_values()
+            && arg.get_num_args().is_none_or(|number| number.min_values() > 0)
+    };
+    let long = |takes: bool| -> BTreeSet<&str> {
+        let some = options().filter(|arg| takes_next(arg) == takes);
+        some.filter_map(clap::Arg::get_long).collect()
+    };
+    let short = |takes: bool| -> BTreeSet<char> {
+        let some = options().filter(|arg| takes_next(arg) == takes);
+        some.filter_map(clap::Arg::get_short).collect()
+    };
+    // A word is read without knowing whether a subcommand follows.
+    assert!(long(true).is_disjoint(&long(false)) && short(true).is_disjoint(&short(false)));
+    let names: Vec<String> = subcommands().map(|one| one.get_name().to_owned()).collect();
+    BTreeMap::from([
+        ("@LONG@", long(true).into_iter().collect::<Vec<_>>().join("|")),
+        ("@SHORT@", short(true).into_iter().collect()),
+        ("@FLAGS@", short(false).into_iter().collect()),
+        ("@SUBCOMMANDS@", names.join("|")),
+        ("@WORDS@", names.join(" ")),
+    ])
+}
+
+/// Replaces what has to be there once.
+fn replaced(text: &str, old: &str, new: &str) -> String {
+    assert_eq!(text.matches(old).count(), 1, "{old:?} in {text}");
+    text.replace(old, new)
+}
+
+/// The completions for a shell.
+fn completions(shell: Shell) -> String {
+    let mut generated = Vec::new();
+    generate(shell, &mut definition(), "runcast", &mut generated);
+    let generated = String::from_utf8(generated).expect("it is text");
+    let name = shell.file_name("runcast");
+    let Ok(mut by_hand) = fs::read_to_string(path(&format!("tests/docs/completions/{name}")))
+    else {
+        return generated;
+    };
+    for (mark, words) in words() {
+        by_hand = by_hand.replace(mark, &words);
+    }
+    let is_mark = |after: &str| after.starts_with(|c: char| c.is_ascii_uppercase());
+    assert!(!by_hand.split('@').skip(1).any(is_mark), "a mark was not replaced: {by_hand}");
+    if shell != Shell::Zsh {
+        return generated + &by_hand;
+    }
+    in_zsh(&generated, &by_hand)
+}
+
+/// The completions for zsh, which takes the function of the file's name, so that the generated one gets another.
+fn in_zsh(generated: &str, by_hand: &str) -> String {
+    let mended = replaced(generated, "\n_runcast() {\n", "\n_runcast_options() {\n");
+    // A word that excludes an option is written as nothing, with which zsh never offers that option.
+    let mended = mended.replace("\n'()-", "\n'-");
+    // Behind a subcommand those options are offered that it has, not those for a run.
+    let outer = "\n    _arguments \"${_arguments_options[@]}\" :";
+    let mended = replaced(&mended, outer, &outer.replace(" :", " -A '-*' :"));
+    // Where nothing is said of a word zsh shows a message, and then does not insert the only option that fits.
+    let is_word = |line: &str| ["':", "'::", "'*::"].iter().any(|begin| line.starts_with(begin));
+    let mended: Vec<String> = mended
+        .lines()
+        .map(|line| match line.strip_suffix(":' \\") {
+            Some(said) if is_word(line) => format!("{said}:{{true}}' \\"),
+            _ => line.to_owned(),
+        })
+        .collect();
+    // The file ends by calling that function or announcing it.
+    let end = "\nif [ \"$funcstack[1]\" = \"_runcast\" ]; then\n";
+    replaced(&(mended.join("\n") + "\n"), end, &format!("{by_hand}{end}"))
+}
+
+#[test]
+fn the_completions_are_those_that_the_definition_gives() {
+    for shell in Shell::value_variants() {
+        let name = format!("completions/{}", shell.file_name("runcast"));
+        let made = completions(*shell);
+        if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
+            fs::write(path(&name), &made).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        assert!(read(&name) == made, "{name} is old: run the tests once with BLESS=1");
+    }
+}
+
+/// A shell on a terminal of its own, with the completions, runs, and a command `wrapped` that has completions.
+struct Terminal {
+    shell: Child,
+    screen: File,
+    seen: String,
+    _runs: (tempfile::TempDir, Mark),
+}
+
+/// What the shell prints before it takes a line.
+const PROMPT: &str = "READY> ";
+
+/// Ctrl-X, which prints the line as it stands.
+const TELL: &str = "\x18";
+
+/// Ctrl-U, which takes the line away.
+const CLEAR: &str = "\x15";
+
+impl Terminal {
+    /// Starts a shell with this line of arguments; `setup` gets the file of the completions.
+    fn new(program: &str, arguments: &[&str], file: &str, setup: &str) -> Option<Self> {
+        let (shell, setsid) = (tool(program)?, tool("setsid")?);
+        let folder = scratch();
+        let (runs, mark) = (folder.path().join("runs"), Mark::new());
+        let run = |options: &str, command: &[&str]| {
+            let run = runcast(options).env("RUNCAST_DIR", &runs).marked(&mark);
+            let run = if command.is_empty() { run } else { run.command(command) };
+            run.run().exited(0);
+        };
+        run("-d --id finished-1", &["true"]);
+        run("wait finished-1", &[]);
+        // It goes on until it is killed with the mark.
+        run("-d --id going-on --stdin open", &["cat"]);
+        let own = Path::new(RUNCAST).parent().expect("it is in a folder").display();
+        let path = format!("{own}:{}", std::env::var("PATH").unwrap_or_default());
+        let completions = super::path(&format!("completions/{file}"));
+        let setup = setup.replace("FILE", &completions.display().to_string());
+        fs::write(folder.path().join(".zshrc"), setup).expect("the folder is ours");
+        let ends = openpty(None, None).expect("there are terminals");
+        let screen = |end: &std::os::fd::OwnedFd| {
+            Stdio::from(end.try_clone().expect("a descriptor can be copied"))
+        };
+        let mut command = Command::new(setsid);
+        command.args(["-c", "-w"]).arg(shell).args(arguments).current_dir(folder.path());
+        command.env_clear().env("PATH", path).env("RUNCAST_DIR", &runs).env("TERM", "vt100");
+        command
+            .env("HOME", folder.path())
+            .env("ZDOTDIR", folder.path())
+            .env("INPUTRC", "/dev/null");
+        command.stdin(screen(&ends.slave)).stdout(screen(&ends.slave)).stderr(screen(&ends.slave));
+        let shell = command.spawn().expect("a shell can be started");
+        drop((command, ends.slave));
+        let (screen, seen) = (ends.master.into(), String::new());
+        let mut terminal = Self { shell, screen, seen, _runs: (folder, mark) };
+        terminal.read_to(PROMPT);
+        Some(terminal)
+    }
+
+    /// Reads on to this text and returns what stands before it.
+    fn read_to(&mut self, text: &str) -> String {
+        let limit = Instant::now() + LIMIT;
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some((before, after)) = self.seen.split_once(text) {
+                let before = before.to_owned();
+                self.seen = after.to_owned();
+                return before;
+            }
+            assert!(Instant::now() < limit, "{text:?} did not come: {:?}", self.seen);
+            let mut fds = [PollFd::new(self.screen.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut fds, PollTimeout::from(50_u8)).is_ok_and(|ready| ready > 0) {
+                let count = self.screen.read(&mut buffer).expect("the shell lives");
+                self.seen += &String::from_utf8_lossy(&buffer[..count]);
+            }
+        }
+    }
+
+    /// What the line becomes when TAB is typed behind it.
+    fn completed(&mut self, typed: &str) -> String {
+        self.seen.clear();
+        let keys = format!("{CLEAR}{typed}\t{TELL}");
+        self.screen.write_all(keys.as_bytes()).expect("the shell lives");
+        self.read_to("<<");
+        self.read_to(">>").trim_end().to_owned()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // They are gone already where the test failed early.
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+/// What is typed, and what a TAB makes of it.
+const COMPLETED: [(&str, &str); 16] = [
+    ("runcast --strip", "runcast --strip-ansi"),
+    ("runcast -q --format nd", "runcast -q --format ndjson"),
+    ("runcast --keep=ta", "runcast --keep=tail"),
+    ("runcast repl", "runcast replay"),
+    ("runcast attach fin", "runcast attach finished-1"),
+    ("runcast attach go", "runcast attach going-on"),
+    ("runcast wait -t 5 fin", "runcast wait -t 5 finished-1"),
+    ("runcast wait --format nd", "runcast wait --format ndjson"),
+    ("runcast send ", "runcast send going-on"),
+    ("runcast signal --st", "runcast signal --stop"),
+    ("runcast signal go", "runcast signal going-on"),
+    ("runcast forget finished-1 ", "runcast forget finished-1 finished-1"),
+    // No such run: nothing comes, no file either.
+    ("runcast attach .zs", "runcast attach .zs"),
+    ("runcast -qt 5 -- wrapped --col", "runcast -qt 5 -- wrapped --colour"),
+    ("runcast wrapped --col", "runcast wrapped --colour"),
+    ("runcast -- wrapped attach --for", "runcast -- wrapped attach --forward"),
+];
+
+fn completes(terminal: Option<Terminal>) {
+    let Some(mut terminal) = terminal else { return };
+    for (typed, expected) in COMPLETED {
+        assert_eq!(terminal.completed(typed), expected, "{typed}");
+    }
+}
+
+#[test]
+fn bash_completes_options_values_runs_and_the_command() {
+    let setup = r#"PS1='READY> '
+source 'FILE'
+_wrapped() { COMPREPLY=($(compgen -W '--colour --forward' -- "$2")); }
+complete -F _wrapped wrapped
+tell() { printf '<<%s>>\n' "$READLINE_LINE"; }
+bind -x '"\C-x": tell'
+"#;
+    let arguments = ["--noprofile", "--rcfile", ".zshrc", "-i"];
+    completes(Terminal::new("bash", &arguments, "runcast.bash", setup));
+}
+
+#[test]
+fn zsh_completes_options_values_runs_and_the_command() {
+    let setup = r#"PS1='READY> '
+unsetopt PROMPT_SP PROMPT_CR
+fpath=(${${:-FILE}:h} $fpath)
+autoload -U compinit && compinit -u -D
+_wrapped() { _arguments '*:word:_files' --colour --forward }
+compdef _wrapped wrapped
+tell() { print -r -- "<<$BUFFER>>" }
+zle -N tell
+bindkey -e
+bindkey '^X' tell
+"#;
+    completes(Terminal::new("zsh", &["-i"], "_runcast", setup));
+}
+
+#[test]
+fn fish_completes_options_values_runs_and_the_command() {
+    let setup = r#"function fish_prompt; echo -n 'READY> '; end
+function fish_right_prompt; end
+set -g fish_greeting
+source 'FILE'
+function wrapped; end
+complete -c wrapped -f -l colour
+complete -c wrapped -f -l forward
+bind \cx 'echo "<<"(commandline)">>"'
+bind \cu 'commandline ""'
+"#;
+    completes(Terminal::new("fish", &["-N", "-i", "-C", "source .zshrc"], "runcast.fish", setup));
+}
