@@ -14,6 +14,7 @@ pub mod remote;
 pub mod remote_end;
 pub mod replay;
 pub mod run;
+mod run_table;
 pub mod runs;
 mod usage;
 pub mod values;

@@ -1,10 +1,9 @@
 //! The subcommands about detached runs: what is typed to look at one, speak to one, list and forget them.
 
-use std::fmt::Write;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use anstream::adapter::strip_str;
 use clap::{Command, ValueHint};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -12,6 +11,7 @@ use serde::Serialize;
 use crate::cli::args::{ShowArgs, finished};
 use crate::cli::plan;
 use crate::cli::remote::RemoteArgs;
+use crate::cli::run_table::table;
 use crate::cli::values::{TimeLimit, Words, text};
 use crate::engine::run::show_failure;
 use crate::model::error::Error;
@@ -28,6 +28,7 @@ use crate::runs::attach::{self, Send, SendsInput};
 use crate::runs::follow::From;
 use crate::runs::list::{self, Listed};
 use crate::sys::signals::end_on;
+use crate::sys::terminal;
 
 /// The run that it is about.
 #[derive(Debug, Clone, clap::Args)]
@@ -51,10 +52,6 @@ pub struct FormatArg {
 /// What was typed behind `attach`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct AttachArgs {
-    /// Where it is done.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-
     /// Show only what comes after chunk number SEQ
     ///
     /// Each chunk after it comes exactly once, so that a reader goes on where it was. Where the journal no
@@ -76,6 +73,10 @@ pub struct AttachArgs {
     /// The run.
     #[command(flatten)]
     pub run: RunArg,
+
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// Lines of standard output, and of standard error.
@@ -85,10 +86,6 @@ pub struct Lines([u64; 2]);
 /// What was typed behind `wait`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct WaitArgs {
-    /// Where it is done.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-
     /// Wait no longer than this, then end with 124: the run goes on [default: until it is over]
     #[arg(short, long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
     pub timeout: Option<TimeLimit>,
@@ -99,15 +96,15 @@ pub struct WaitArgs {
     /// The run.
     #[command(flatten)]
     pub run: RunArg,
+
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// What was typed behind `send`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SendArgs {
-    /// Where it is done.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-
     /// Where in its input these bytes belong; what it already has is skipped
     #[arg(long, value_name = "BYTES", value_parser = text(parse_number))]
     pub offset: Option<u64>,
@@ -122,15 +119,15 @@ pub struct SendArgs {
     /// The run.
     #[command(flatten)]
     pub run: RunArg,
+
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// What was typed behind `signal`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct SignalArgs {
-    /// Where it is done.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-
     /// Stop the run as a timeout would, with its --signal and --kill-after
     #[arg(long, conflicts_with = "signal")]
     pub stop: bool,
@@ -146,27 +143,27 @@ pub struct SignalArgs {
     #[arg(value_name = "SIGNAL", default_value = "TERM", value_hint = ValueHint::Other,
           value_parser = text(<Signal as std::str::FromStr>::from_str))]
     pub signal: Signal,
+
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// What was typed behind `runs`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RunsArgs {
-    /// Where it is done.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-
     /// How it looks.
     #[command(flatten)]
     pub format: FormatArg,
+
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// What was typed behind `forget`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ForgetArgs {
-    /// Where it is done.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
-
     /// Delete all that are over
     #[arg(long)]
     pub finished: bool,
@@ -183,6 +180,10 @@ pub struct ForgetArgs {
     #[arg(value_name = "RUN", value_hint = ValueHint::Other, value_parser = text(RunId::parse),
           required_unless_present_any = ["finished", "older_than"])]
     pub runs: Vec<RunId>,
+
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 fn parse_number(typed: &str) -> Result<u64, String> {
@@ -356,9 +357,14 @@ pub fn runs(args: &RunsArgs, mut tell: impl FnMut(Error)) -> Said {
         Ok(runs) if args.format.format == Format::Ndjson => {
             (runs.iter().map(|run| line_of(&Entry::from(run))).collect(), 0)
         }
-        Ok(runs) => (table(&runs), 0),
+        Ok(runs) => (table(&runs, width()), 0),
         Err(error) => failed(error, args.format.format),
     }
+}
+
+/// How wide the terminal is that the list is written to, if it is one.
+fn width() -> Option<usize> {
+    terminal::size_of(io::stdout().as_fd()).map(|size| size.columns.into())
 }
 
 /// Deletes runs that are over.
@@ -434,85 +440,6 @@ impl<'a> std::convert::From<&'a Listed> for Entry<'a> {
     }
 }
 
-/// The list for people.
-fn table(runs: &[Listed]) -> String {
-    if runs.is_empty() {
-        return String::new();
-    }
-    let heading = ["ID", "STATE", "AGE", "DURATION", "BYTES", "COMMAND"].map(str::to_owned);
-    let rows: Vec<[String; 6]> = std::iter::once(heading).chain(runs.iter().map(row)).collect();
-    let mut widths = [0; 6];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(width_of(cell));
-        }
-    }
-    let mut table = String::new();
-    for row in rows {
-        for (cell, width) in row[..5].iter().zip(widths) {
-            // Padded by hand, since colours take no room.
-            let padding = width - width_of(cell) + 2;
-            write!(table, "{cell}{:padding$}", "").expect("memory has room");
-        }
-        writeln!(table, "{}", row[5]).expect("memory has room");
-    }
-    table
-}
-
-fn width_of(cell: &str) -> usize {
-    strip_str(cell).to_string().chars().count()
-}
-
-fn row(run: &Listed) -> [String; 6] {
-    let age = run.at.and_then(|at| Duration::try_from(Timestamp::now().duration_since(at)).ok());
-    let unknown = || "-".to_owned();
-    let words = run.argv.as_deref().map(|argv| argv.join(" "));
-    // A command line of several lines, or one that steers the terminal, stays one line.
-    let words = words.map(|words| words.replace(|c: char| c.is_control(), " "));
-    [
-        run.id.to_string(),
-        coloured(&run.state),
-        age.map_or_else(unknown, short),
-        run.duration.map_or_else(unknown, short),
-        size(run.bytes.iter().sum()),
-        words.unwrap_or_else(unknown),
-    ]
-}
-
-fn coloured(state: &str) -> String {
-    use anstyle::{AnsiColor, Style};
-    let colour = match state {
-        "running" => AnsiColor::Cyan,
-        "exited 0" => AnsiColor::Green,
-        "elsewhere" => AnsiColor::Yellow,
-        _ => AnsiColor::Red,
-    };
-    let style = Style::new().fg_color(Some(colour.into()));
-    format!("{style}{state}{style:#}")
-}
-
-/// A time in the largest unit of which there is one.
-fn short(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0 => format!("{}ms", time.as_millis()),
-        1..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
-}
-
-/// A number of bytes in the largest unit of which there is one.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes}"),
-        1024..0x10_0000 => format!("{}K", bytes >> 10),
-        0x10_0000..0x4000_0000 => format!("{}M", bytes >> 20),
-        _ => format!("{}G", bytes >> 30),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -524,15 +451,5 @@ mod tests {
         for wrong in ["", "3", "stdout", "stdin=3", "stdout=x", "stdout=3,", "stdout=-1"] {
             assert!(parse_lines(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn times_and_sizes_are_short() {
-        let times = [(5, "5s"), (65, "1m05s"), (3700, "1h01m"), (90_000, "1d01h")];
-        for (seconds, shown) in times {
-            assert_eq!(short(Duration::from_secs(seconds)), shown);
-        }
-        assert_eq!(short(Duration::from_millis(12)), "12ms");
-        assert_eq!([size(12), size(2048), size(3 << 20), size(5 << 30)], ["12", "2K", "3M", "5G"]);
     }
 }
