@@ -103,9 +103,6 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;attach' {
-            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
-            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
-            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--after', '--after', [CompletionResultType]::ParameterName, 'Show only what comes after chunk number SEQ')
             [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'The same by the lines seen of each stream: stdout=N,stderr=M')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'What standard output carries')
@@ -118,7 +115,9 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--snapshot-every', '--snapshot-every', [CompletionResultType]::ParameterName, 'The least time from one snapshot to the next (snapshot)')
             [CompletionResult]::new('--stderr-level', '--stderr-level', [CompletionResultType]::ParameterName, 'What log and logfmt call a line of standard error')
             [CompletionResult]::new('--meta', '--meta', [CompletionResultType]::ParameterName, 'Add to the metadata of every chunk (ndjson); repeatable')
-            [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'Also send standard input to the run, and close its own where that ends')
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
@@ -126,57 +125,57 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             break
         }
         'runcast;wait' {
-            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
-            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
-            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('-t', '-t', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]')
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             break
         }
         'runcast;send' {
-            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
-            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
-            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--offset', '--offset', [CompletionResultType]::ParameterName, 'Where in its input these bytes belong; what it already has is skipped')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--eof', '--eof', [CompletionResultType]::ParameterName, 'Close the run''s standard input after them')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             break
         }
         'runcast;signal' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
             [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
             [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
-            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
-            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--stop', '--stop', [CompletionResultType]::ParameterName, 'Stop the run as a timeout would, with its --signal and --kill-after')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             break
         }
         'runcast;runs' {
+            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
             [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
             [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
-            [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
-            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             break
         }
         'runcast;forget' {
-            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
-            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
-            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'Delete those that are over and were started longer ago than this')
             [CompletionResult]::new('-f', '-f', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'text for people, ndjson for programs')
+            [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
+            [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
+            [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
             [CompletionResult]::new('--finished', '--finished', [CompletionResultType]::ParameterName, 'Delete all that are over')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_runcast_global_optspecs
-    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet snapshot-every= stderr-level= meta= merge split= max-line= partial-after= strip-ansi mask-env= mask-file= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= d/detach id= journal= backend= input= callable max-result= list-backends h/help V/version
+    string join \n t/timeout= idle-timeout= s/signal= k/kill-after= r/rlimit= max-memory= output-limit= shell map-signal= drain= leftover= nice= umask= no-new-privs C/chdir= e/env= env-file= clear-env unset= stdin= f/format= q/quiet p/prefix= T/timestamps= color= snapshot-every= stderr-level= meta= progress= merge pty= size= split= max-line= partial-after= strip-ansi mask-env= mask-file= no-argv heartbeat= on-lag= on-disconnect= record= result= max-output= keep= d/detach id= journal= host= retry-timeout= remote-runcast= backend= input= callable max-result= list-backends h/help V/version
 end
 
 function __fish_runcast_needs_command
@@ -49,12 +49,23 @@ snapshot\t''
 cri\t''
 log\t''
 logfmt\t''"
+complete -c runcast -n "__fish_runcast_needs_command" -s p -l prefix -d 'Begin each line with TEMPLATE (text) [default template: \'{stream} | \']' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -s T -l timestamps -d 'Begin each line with its time (text); add time to every chunk (ndjson)' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l color -d 'Whether prefixes and the status line are in colour' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l snapshot-every -d 'The least time from one snapshot to the next (snapshot)' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l stderr-level -d 'What log and logfmt call a line of standard error' -r -f -a "debug\t''
 info\t''
 warn\t''
 error\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l progress -d 'Whether a status line stands under the output (text on a terminal)' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c runcast -n "__fish_runcast_needs_command" -l pty -d 'Run the command on a terminal of its own, so that it shows every line at once' -r -f -a "full\t''
+split\t''"
+complete -c runcast -n "__fish_runcast_needs_command" -l size -d 'The size of that terminal [default: that of runcast\'s own, else 80x24]' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l split -d 'What ends a line: LF; LF, CR or CR LF; NUL' -r -f -a "lf\t''
 cr\t''
 nul\t''"
@@ -74,6 +85,9 @@ tail\t''
 both\t''"
 complete -c runcast -n "__fish_runcast_needs_command" -l id -d 'The run\'s name; one that is there already is not started again [default: a fresh one]' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l journal -d 'How much of its output is kept on disk; past that the oldest goes' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l host -d 'Do it on DEST, through ssh' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l backend -d 'What COMMAND is: a program, a string for sh -c, or a module to call' -r -f -a "exec\t''
 shell\t''
 node\t''
@@ -107,33 +121,56 @@ snapshot\t''
 cri\t''
 log\t''
 logfmt\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -s p -l prefix -d 'Begin each line with TEMPLATE (text) [default template: \'{stream} | \']' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -s T -l timestamps -d 'Begin each line with its time (text); add time to every chunk (ndjson)' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l color -d 'Whether prefixes and the status line are in colour' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l snapshot-every -d 'The least time from one snapshot to the next (snapshot)' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l stderr-level -d 'What log and logfmt call a line of standard error' -r -f -a "debug\t''
 info\t''
 warn\t''
 error\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l host -d 'Do it on DEST, through ssh' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s t -l timeout -d 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand wait" -l host -d 'Do it on DEST, through ssh' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand wait" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand wait" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l offset -d 'Where in its input these bytes belong; what it already has is skipped' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand send" -l host -d 'Do it on DEST, through ssh' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand send" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand send" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l eof -d 'Close the run\'s standard input after them'
 complete -c runcast -n "__fish_runcast_using_subcommand send" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand signal" -l host -d 'Do it on DEST, through ssh' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand signal" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand signal" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -l stop -d 'Stop the run as a timeout would, with its --signal and --kill-after'
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand runs" -l host -d 'Do it on DEST, through ssh' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand runs" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand runs" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l older-than -d 'Delete those that are over and were started longer ago than this' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -l host -d 'Do it on DEST, through ssh' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -l remote-runcast -d 'The runcast on DEST' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l finished -d 'Delete all that are over'
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l speed -d 'How many times as fast as it was, or max: without waiting' -r -f
@@ -144,6 +181,11 @@ snapshot\t''
 cri\t''
 log\t''
 logfmt\t''"
+complete -c runcast -n "__fish_runcast_using_subcommand replay" -s p -l prefix -d 'Begin each line with TEMPLATE (text) [default template: \'{stream} | \']' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand replay" -s T -l timestamps -d 'Begin each line with its time (text); add time to every chunk (ndjson)' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand replay" -l color -d 'Whether prefixes and the status line are in colour' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l snapshot-every -d 'The least time from one snapshot to the next (snapshot)' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l stderr-level -d 'What log and logfmt call a line of standard error' -r -f -a "debug\t''
 info\t''
@@ -168,7 +210,7 @@ function __fish_runcast_command
             echo (math $i + 1)
             echo --
             return 0
-        else if string match -qr -- '^--(after|backend|chdir|drain|env|env-file|format|from|heartbeat|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|record|result|rlimit|signal|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$|^-[Vdhq]*[Cefkrst]$' $word
+        else if string match -qr -- '^--(after|backend|chdir|color|drain|env|env-file|format|from|heartbeat|host|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|progress|record|remote-runcast|result|retry-timeout|rlimit|signal|size|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$|^-[TVdhpq]*[Cefkrst]$' $word
             set value 1
         else if not string match -q -- '-?*' $word
             echo $i
@@ -210,7 +252,7 @@ function __fish_runcast_has_words
     for word in $words[(math $command[1] + 1)..]
         if test $value = 1
             set value 0
-        else if string match -qr -- '^--(after|backend|chdir|drain|env|env-file|format|from|heartbeat|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|record|result|rlimit|signal|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$|^-[Vdhq]*[Cefkrst]$' $word
+        else if string match -qr -- '^--(after|backend|chdir|color|drain|env|env-file|format|from|heartbeat|host|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|progress|record|remote-runcast|result|retry-timeout|rlimit|signal|size|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$|^-[TVdhpq]*[Cefkrst]$' $word
             set value 1
         else if not string match -q -- '-?*' $word
             set number (math $number + 1)
