@@ -118,6 +118,7 @@ Register-ArgumentCompleter -Native -CommandName 'runcast' -ScriptBlock {
             [CompletionResult]::new('--host', '--host', [CompletionResultType]::ParameterName, 'Do it on DEST, through ssh')
             [CompletionResult]::new('--retry-timeout', '--retry-timeout', [CompletionResultType]::ParameterName, 'How long to try again when the connection breaks')
             [CompletionResult]::new('--remote-runcast', '--remote-runcast', [CompletionResultType]::ParameterName, 'The runcast on DEST')
+            [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'Also send standard input to the run, and close its own where that ends')
             [CompletionResult]::new('-q', '-q', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Show nothing of the output; the result still has it')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Show this help; --help tells more than -h')

@@ -490,7 +490,7 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__attach)
-            opts="-f -q -p -T -h --after --from --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --host --retry-timeout --remote-runcast --help"
+            opts="-f -q -p -T -h --after --from --stdin --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --host --retry-timeout --remote-runcast --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1037,7 +1037,11 @@ _runcast_words() {
         elif [[ $word == -- && -z $subcommand ]]; then
             _runcast_wrapped $((i + 1)) "$cur"
             return
-        elif [[ $word =~ ^--(after|backend|chdir|color|drain|env|env-file|format|from|heartbeat|host|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|progress|record|remote-runcast|result|retry-timeout|rlimit|signal|size|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$ || $word =~ ^-[TVdhpq]*[Cefkrst]$ ]]; then
+        elif [[ $word =~ ^-[TVdhpq]*[Cefkrst]$ ]]; then
+            value=$word
+        elif [[ -z $subcommand && $word =~ ^--(backend|chdir|color|drain|env|env-file|format|heartbeat|host|id|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|on-disconnect|on-lag|output-limit|partial-after|progress|record|remote-runcast|result|retry-timeout|rlimit|signal|size|snapshot-every|split|stderr-level|stdin|timeout|umask|unset)$ ]]; then
+            value=$word
+        elif [[ -n $subcommand && $word =~ ^--(after|color|format|from|host|idle-limit|meta|offset|older-than|remote-runcast|retry-timeout|snapshot-every|speed|stderr-level|timeout)$ ]]; then
             value=$word
         elif [[ $word != -?* && -n $subcommand ]]; then
             ((++number))

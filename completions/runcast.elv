@@ -114,6 +114,7 @@ set edit:completion:arg-completer[runcast] = {|@words|
             cand --host 'Do it on DEST, through ssh'
             cand --retry-timeout 'How long to try again when the connection breaks'
             cand --remote-runcast 'The runcast on DEST'
+            cand --stdin 'Also send standard input to the run, and close its own where that ends'
             cand -q 'Show nothing of the output; the result still has it'
             cand --quiet 'Show nothing of the output; the result still has it'
             cand -h 'Show this help; --help tells more than -h'

@@ -135,6 +135,7 @@ complete -c runcast -n "__fish_runcast_using_subcommand attach" -l meta -d 'Add 
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l stdin -d 'Also send standard input to the run, and close its own where that ends'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s t -l timeout -d 'Wait no longer than this, then end with 124: the run goes on [default: until it is over]' -r -f
@@ -210,7 +211,7 @@ function __fish_runcast_command
             echo (math $i + 1)
             echo --
             return 0
-        else if string match -qr -- '^--(after|backend|chdir|color|drain|env|env-file|format|from|heartbeat|host|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|progress|record|remote-runcast|result|retry-timeout|rlimit|signal|size|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$|^-[TVdhpq]*[Cefkrst]$' $word
+        else if string match -qr -- '^--(backend|chdir|color|drain|env|env-file|format|heartbeat|host|id|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|on-disconnect|on-lag|output-limit|partial-after|progress|record|remote-runcast|result|retry-timeout|rlimit|signal|size|snapshot-every|split|stderr-level|stdin|timeout|umask|unset)$|^-[TVdhpq]*[Cefkrst]$' $word
             set value 1
         else if not string match -q -- '-?*' $word
             echo $i
@@ -252,7 +253,7 @@ function __fish_runcast_has_words
     for word in $words[(math $command[1] + 1)..]
         if test $value = 1
             set value 0
-        else if string match -qr -- '^--(after|backend|chdir|color|drain|env|env-file|format|from|heartbeat|host|id|idle-limit|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|offset|older-than|on-disconnect|on-lag|output-limit|partial-after|progress|record|remote-runcast|result|retry-timeout|rlimit|signal|size|snapshot-every|speed|split|stderr-level|stdin|timeout|umask|unset)$|^-[TVdhpq]*[Cefkrst]$' $word
+        else if string match -qr -- '^--(after|color|format|from|host|idle-limit|meta|offset|older-than|remote-runcast|retry-timeout|snapshot-every|speed|stderr-level|timeout)$|^-[TVdhpq]*[Cefkrst]$' $word
             set value 1
         else if not string match -q -- '-?*' $word
             set number (math $number + 1)

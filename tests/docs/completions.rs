@@ -34,31 +34,38 @@ fn definition() -> clap::Command {
         .subcommands(subcommands())
 }
 
-/// What the marks in the parts by hand stand for: which options take a value, and which subcommands there are.
+/// Whether an option takes the next word. A value that may be left out is part of the option's word.
+fn takes_next(option: &clap::Arg) -> bool {
+    option.get_action().takes_values()
+        && option.get_num_args().is_none_or(|number| number.min_values() > 0)
+}
+
+/// What the marks in the parts by hand stand for: which options take a value, those for a run and those of the
+/// subcommands, and which subcommands there are.
 fn words() -> BTreeMap<&'static str, String> {
-    let definitions: Vec<_> = definitions().collect();
-    let options = || {
-        let all = definitions.iter().flat_map(clap::Command::get_arguments);
-        all.filter(|arg| !arg.is_positional())
+    let [mut run, mut subs] = [Vec::new(), Vec::new()];
+    for definition in definitions() {
+        let options = definition.get_arguments().filter(|arg| !arg.is_positional()).cloned();
+        if definition.get_name() == "runcast" { &mut run } else { &mut subs }.extend(options);
+    }
+    let long = |options: &[clap::Arg]| {
+        let some = |takes| -> BTreeSet<String> {
+            let some = options.iter().filter(|arg| takes_next(arg) == takes);
+            some.filter_map(clap::Arg::get_long).map(str::to_owned).collect()
+        };
+        // Which subcommand it is of is not asked.
+        assert!(some(true).is_disjoint(&some(false)));
+        some(true).into_iter().collect::<Vec<_>>().join("|")
     };
-    // A value that may be left out is part of the word where it is not.
-    let takes_next = |arg: &clap::Arg| {
-        arg.get_action().takes_values()
-            && arg.get_num_args().is_none_or(|number| number.min_values() > 0)
-    };
-    let long = |takes: bool| -> BTreeSet<&str> {
-        let some = options().filter(|arg| takes_next(arg) == takes);
-        some.filter_map(clap::Arg::get_long).collect()
-    };
-    let short = |takes: bool| -> BTreeSet<char> {
-        let some = options().filter(|arg| takes_next(arg) == takes);
+    let short = |takes| -> BTreeSet<char> {
+        let some = run.iter().chain(&subs).filter(|arg| takes_next(arg) == takes);
         some.filter_map(clap::Arg::get_short).collect()
     };
-    // A word is read without knowing whether a subcommand follows.
-    assert!(long(true).is_disjoint(&long(false)) && short(true).is_disjoint(&short(false)));
+    assert!(short(true).is_disjoint(&short(false)));
     let names: Vec<String> = subcommands().map(|one| one.get_name().to_owned()).collect();
     BTreeMap::from([
-        ("@LONG@", long(true).into_iter().collect::<Vec<_>>().join("|")),
+        ("@LONG@", long(&run)),
+        ("@SUBLONG@", long(&subs)),
         ("@SHORT@", short(true).into_iter().collect()),
         ("@FLAGS@", short(false).into_iter().collect()),
         ("@SUBCOMMANDS@", names.join("|")),
@@ -222,13 +229,14 @@ impl Drop for Terminal {
 }
 
 /// What is typed, and what a TAB makes of it.
-const COMPLETED: [(&str, &str); 16] = [
+const COMPLETED: [(&str, &str); 17] = [
     ("runcast --strip", "runcast --strip-ansi"),
     ("runcast -q --format nd", "runcast -q --format ndjson"),
     ("runcast --keep=ta", "runcast --keep=tail"),
     ("runcast repl", "runcast replay"),
     ("runcast attach fin", "runcast attach finished-1"),
     ("runcast attach go", "runcast attach going-on"),
+    ("runcast attach --stdin go", "runcast attach --stdin going-on"),
     ("runcast wait -t 5 fin", "runcast wait -t 5 finished-1"),
     ("runcast wait --format nd", "runcast wait --format ndjson"),
     ("runcast send ", "runcast send going-on"),

@@ -48,7 +48,11 @@ _runcast_words() {
         elif [[ $word == -- && -z $subcommand ]]; then
             _runcast_wrapped $((i + 1)) "$cur"
             return
-        elif [[ $word =~ ^--(@LONG@)$ || $word =~ ^-[@FLAGS@]*[@SHORT@]$ ]]; then
+        elif [[ $word =~ ^-[@FLAGS@]*[@SHORT@]$ ]]; then
+            value=$word
+        elif [[ -z $subcommand && $word =~ ^--(@LONG@)$ ]]; then
+            value=$word
+        elif [[ -n $subcommand && $word =~ ^--(@SUBLONG@)$ ]]; then
             value=$word
         elif [[ $word != -?* && -n $subcommand ]]; then
             ((++number))

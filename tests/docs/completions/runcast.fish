@@ -56,7 +56,7 @@ function __fish_runcast_has_words
     for word in $words[(math $command[1] + 1)..]
         if test $value = 1
             set value 0
-        else if string match -qr -- '^--(@LONG@)$|^-[@FLAGS@]*[@SHORT@]$' $word
+        else if string match -qr -- '^--(@SUBLONG@)$|^-[@FLAGS@]*[@SHORT@]$' $word
             set value 1
         else if not string match -q -- '-?*' $word
             set number (math $number + 1)
