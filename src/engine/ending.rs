@@ -46,9 +46,22 @@ impl Ending {
         patience: &Arc<Patience>,
     ) {
         match returned {
-            Ok(value) => self.value = value,
+            Ok(value) => self.value = value.map(|value| self.hide_value(value)),
             Err(error) => self.fail(error, patience),
         }
+    }
+
+    /// Hides what is hidden in a value. One that is no JSON any more then, since a secret was a number in it,
+    /// becomes a text.
+    fn hide_value(&self, value: Box<RawValue>) -> Box<RawValue> {
+        let hidden = self.hide(value.get());
+        if hidden == value.get() {
+            return value;
+        }
+        RawValue::from_string(hidden).unwrap_or_else(|_| {
+            let text = serde_json::Value::String(self.hide(value.get())).to_string();
+            RawValue::from_string(text).unwrap_or_default()
+        })
     }
 
     /// Writes the result wherever it goes, says what failed, and returns the exit status.

@@ -225,3 +225,20 @@ fn the_list_is_what_the_program_knows() {
     let help = runcast("--help").run().exited(0).out();
     assert!(names.iter().all(|name| help.contains(name)), "{help}");
 }
+
+#[test]
+fn a_secret_in_a_returned_value_is_masked_and_it_stays_json() {
+    for (value, masked) in [
+        (r#"{"a":"x hunter2"}"#, r#"{"a":"x ***"}"#),
+        ("[1234567]", r#""[***]""#),
+        (r#"{"a":1}"#, r#"{"a":1}"#),
+    ] {
+        let ran = ndjson("--callable --mask-env ONE --mask-env TWO")
+            .env("ONE", "hunter2")
+            .env("TWO", "1234567")
+            .command(["sh", "-c", &format!("printf '%s' '{value}' > $RUNCAST_RESULT")])
+            .run()
+            .exited(0);
+        assert!(ran.out().contains(&format!(r#""result":{masked}}}"#)), "{}", ran.out());
+    }
+}
