@@ -492,13 +492,20 @@ pub(super) fn finished(command: Command) -> Command {
             }
             // As with getopt, an option that takes a value takes the next word, whatever it looks like:
             // `--nice -5` is a value and `--timeout -1` a wrong one, not an option nobody knows.
-            let arg = arg.allow_hyphen_values(true);
-            match arg.get_value_hint() {
-                // Durations, sizes and names are no files; completing them as such only misleads.
-                ValueHint::Unknown => arg.value_hint(ValueHint::Other),
-                _ => arg,
-            }
+            arg.allow_hyphen_values(true)
         })
+}
+
+/// A definition as completions are made from it: durations, sizes and names are no files, and completing them as
+/// such only misleads.
+#[must_use]
+pub fn to_be_completed(command: Command) -> Command {
+    command.mut_args(|arg| match arg.get_value_hint() {
+        ValueHint::Unknown if !arg.is_positional() && arg.get_action().takes_values() => {
+            arg.value_hint(ValueHint::Other)
+        }
+        _ => arg,
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! From words to what they ask for: a command to run, or one of the subcommands.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use clap::error::ErrorKind;
@@ -122,21 +122,22 @@ pub fn subcommands() -> impl Iterator<Item = Command> {
 
 /// What `argv` asks for; its first word is the name that runcast was called by.
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
-    let command = args::command();
+    let mut command = args::command();
     let argv = with_equals_signs(&command, argv);
     if argv.len() == 2 && argv[1] == REMOTE_END {
         return Parsed::RemoteEnd;
     }
-    let parsed = command.try_get_matches_from(&argv).and_then(|mut matches| {
-        let request = matches.clone();
-        let args = Args::from_arg_matches_mut(&mut matches)?;
-        match subcommand(&argv, &args.command) {
+    let parsed = command.try_get_matches_from_mut(&argv).and_then(|matches| {
+        let words: Vec<&OsStr> = matches.get_raw("command").into_iter().flatten().collect();
+        match subcommand(&argv, &words) {
             Some((subcommand, words)) => (subcommand.command)()
                 .try_get_matches_from(with_equals_signs_anywhere(&(subcommand.command)(), words))
                 .and_then(|matches| behind(subcommand, matches)),
-            None => Ok(run(args, &request)),
+            None => run(matches),
         }
     });
+    // It is hundreds of small things, and whatever comes now ends with the process.
+    std::mem::forget(command);
     parsed.unwrap_or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Show(error.to_string()),
         _ => Parsed::Error(Error::Usage(fault(&error))),
@@ -167,32 +168,36 @@ fn behind(subcommand: &Subcommand, mut matches: ArgMatches) -> Result<Parsed, cl
 }
 
 /// What arguments that name no subcommand ask for.
-fn run(args: Args, request: &ArgMatches) -> Parsed {
+fn run(mut matches: ArgMatches) -> Result<Parsed, clap::Error> {
+    let fault = detach::fault(&matches);
+    // What was typed is of use elsewhere only.
+    let request =
+        (matches.get_flag("detach") || matches.contains_id("host")).then(|| matches.clone());
+    let args = Args::from_arg_matches_mut(&mut matches)?;
+    std::mem::forget(matches);
     if args.call.list_backends {
-        return Parsed::ListBackends(args.show.format);
+        return Ok(Parsed::ListBackends(args.show.format));
     }
-    if let Err(error) = detach::fault(request) {
-        return Parsed::Error(error);
+    if let Err(error) = fault {
+        return Ok(Parsed::Error(error));
     }
     if let Some(fault) = args.contradiction() {
-        return Parsed::Error(Error::Usage(fault));
+        return Ok(Parsed::Error(Error::Usage(fault)));
     }
-    if let Some(host) = args.remote.machine() {
-        return Parsed::Remote(Box::new(args), Box::new(request.clone()), host);
-    }
-    if args.detached.detach {
-        return Parsed::Detach(Box::new(args), detach::identity(request));
-    }
-    Parsed::Run(Box::new(args))
+    Ok(match (request, args.remote.machine()) {
+        (Some(request), Some(host)) => Parsed::Remote(Box::new(args), Box::new(request), host),
+        (Some(request), None) => Parsed::Detach(Box::new(args), detach::identity(&request)),
+        (None, _) => Parsed::Run(Box::new(args)),
+    })
 }
 
 /// The subcommand that the first word of a command names, if it stands behind no `--`, and the words that are
 /// left for it.
 fn subcommand(
     argv: &[OsString],
-    command: &[OsString],
+    command: &[&OsStr],
 ) -> Option<(&'static Subcommand, Vec<OsString>)> {
-    let name = command.first()?;
+    let name = *command.first()?;
     let at = argv.len().checked_sub(command.len())?;
     if argv[at - 1] == "--" {
         return None;

@@ -80,6 +80,12 @@ pub fn plan(args: Args) -> Result<Spec, Error> {
 /// The same, with these secrets masked too.
 pub(super) fn plan_with(args: Args, mut hidden: Vec<Vec<u8>>) -> Result<Spec, Error> {
     hidden.extend(secrets(&args.output)?);
+    let mask = mask(&hidden)?;
+    planned(args, mask.clone()).map_err(|error| error.hidden(mask.as_deref()))
+}
+
+/// The run, with what hides the secrets.
+fn planned(args: Args, mask: Option<Arc<Mask>>) -> Result<Spec, Error> {
     let Args { limits, processes, surroundings, output, result, call: asked, command, .. } = args;
     let environment = environment(&surroundings)?;
     let call = load(&Asked {
@@ -121,7 +127,7 @@ pub(super) fn plan_with(args: Args, mut hidden: Vec<Vec<u8>>) -> Result<Spec, Er
             split: output.split,
             partial_after: output.partial_after.unwrap_or(Some(DEFAULT_PARTIAL_AFTER)),
             strip_ansi: output.strip_ansi,
-            mask: mask(&hidden)?,
+            mask,
         },
         drain: processes.drain,
         leftover: processes.leftover,

@@ -5,7 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -44,6 +45,9 @@ pub(super) struct Ptys {
     size: WindowSize,
     /// Rung when nobody is there any more to type to.
     end_of_typing: Arc<EventFd>,
+    /// What the command reads in place of a terminal that is not ours to read from: in a session of its own, the
+    /// kernel would not keep it from taking keys that are typed for others.
+    no_input: Option<File>,
 }
 
 /// Puts back what the run has changed of our terminal, when it goes.
@@ -168,7 +172,9 @@ impl Ptys {
     fn open(spec: &Spec, display: &Display) -> io::Result<Self> {
         let is_full = spec.pty == Pty::Full;
         let stdin = descriptors::open_descriptor(0).ok().filter(IsTerminal::is_terminal);
-        let typed_by_hand = stdin.filter(|_| is_full && spec.stdin == Stdin::Inherit);
+        // Whoever reads our output through a pipe may be a pager, which takes the keys itself.
+        let typed_by_hand =
+            stdin.filter(|_| is_full && spec.stdin == Stdin::Inherit && !is_piped(1));
         let is_text_on_terminal = display.format == Format::Text
             && descriptors::open_descriptor(1).is_ok_and(|stdout| stdout.is_terminal());
         let output = if is_text_on_terminal { RawOutput::Yes } else { RawOutput::No };
@@ -200,6 +206,10 @@ impl Ptys {
             followed,
             size,
             end_of_typing: Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?),
+            no_input: stdin
+                .filter(|stdin| !is_full && is_in_background(*stdin))
+                .map(|_| nothing())
+                .transpose()?,
         })
     }
 
@@ -214,7 +224,9 @@ impl Ptys {
         Some(StandardStreams {
             stdin: match self.session {
                 Session::OnPty => Some(stdout),
-                Session::Own | Session::Shared => stdin.map(AsRawFd::as_raw_fd),
+                Session::Own | Session::Shared => {
+                    stdin.or(self.no_input.as_ref()).map(AsRawFd::as_raw_fd)
+                }
             },
             stdout,
             stderr: self.slaves.last()?.number()?,
@@ -256,6 +268,24 @@ pub(super) fn writes_crlf(display: &Display) -> bool {
     let is_terminal =
         |number| descriptors::open_descriptor(number).is_ok_and(|fd| fd.is_terminal());
     display.pty == Pty::Full && display.format == Format::Text && is_terminal(0) && is_terminal(1)
+}
+
+/// Whether one of our standard streams is a pipe.
+fn is_piped(number: i32) -> bool {
+    descriptors::open_descriptor(number)
+        .and_then(|fd| fd.try_clone_to_owned())
+        .and_then(|fd| File::from(fd).metadata())
+        .is_ok_and(|found| found.file_type().is_fifo())
+}
+
+/// Whether this terminal is ours, and others have it now.
+fn is_in_background(terminal: BorrowedFd<'_>) -> bool {
+    terminal::is_controlling(terminal)
+        && nix::unistd::tcgetpgrp(terminal).is_ok_and(|group| group != nix::unistd::getpgrp())
+}
+
+fn nothing() -> io::Result<File> {
+    File::open("/dev/null")
 }
 
 fn failed(source: io::Error) -> Error {

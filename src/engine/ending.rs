@@ -11,10 +11,10 @@ use crate::model::event::{Event, RunResult, StreamTotals};
 use crate::model::kept::Kept;
 use crate::model::mask::Mask;
 use crate::model::outcome::{Delivery, Exit, Outcome};
-use crate::model::spec::{Display, Keep};
+use crate::model::spec::{Display, Format, Keep};
 use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
-use crate::sink::{Sink, message};
+use crate::sink::{DroppedTotals, Sink, message};
 
 /// A run that is over, and what is left to be said of it.
 pub(crate) struct Ending {
@@ -97,6 +97,16 @@ impl Ending {
         }
         if let Some(file) = result_file.take() {
             self.commit(file, sink, display, patience);
+        }
+        if let (Format::Text | Format::Cri, Some(dropped)) =
+            (display.format, sink.account().dropped)
+            && !display.quiet
+        {
+            // The other formats have a place for it.
+            let DroppedTotals { chunks, bytes } = dropped;
+            let text =
+                format!("{chunks} lines ({bytes} bytes) were dropped: they were read too slowly");
+            message::say(text, patience);
         }
         if let Delivery::Failed(error) = &self.report.delivery {
             message::say_error(error, patience);

@@ -144,11 +144,14 @@ impl<'a> Pump<'a> {
             return;
         }
         self.taken_bytes += bytes.len() as u64;
+        let flow = &mut self.flows[stream.index()];
         if self.counts {
-            self.flows[stream.index()].count(bytes);
-        }
-        if self.shows_output {
-            self.last_shown = at;
+            let lines = flow.counter.ended_lines();
+            flow.count(bytes);
+            // What is not a whole line yet is not written.
+            if self.shows_output && flow.counter.ended_lines() > lines {
+                self.last_shown = at;
+            }
         }
         self.tell(|sink| sink.block(stream, bytes, at));
         self.note_unfinished(stream);
@@ -169,6 +172,7 @@ impl<'a> Pump<'a> {
     /// Shows what there is of an unfinished line.
     fn flush_partial(&mut self, stream: Stream) {
         let at = self.in_order(Seconds(self.flows[stream.index()].last_read)).0;
+        self.last_shown = self.shared.elapsed();
         self.tell(|sink| sink.flush_partial(stream, at));
         self.flows[stream.index()].counter.flush_partial();
         self.note_unfinished(stream);

@@ -24,7 +24,7 @@ use crate::sink::Sink;
 use crate::sink::cast::{Cast, LineEnd, Screen};
 use crate::sink::cri::Cri;
 use crate::sink::destination::{Destination, Outlet, Patience};
-use crate::sink::lagging::Lagging;
+use crate::sink::lagging::{Lag, Lagging};
 use crate::sink::lined::{Lined, Shows};
 use crate::sink::log::Log;
 use crate::sink::logfmt::Logfmt;
@@ -58,7 +58,12 @@ pub(crate) fn make_sink(
     if let OnLag::Drop { bytes } = display.on_lag {
         let refresh_every = (display.format == Format::Snapshot).then_some(display.snapshot_every);
         let shows = shows(display);
-        sink = Box::new(Lagging::new(sink, bytes, capture, shows, refresh_every, patience));
+        let outlets =
+            if display.format == Format::Text { &Stream::ALL[..] } else { &[Stream::Stdout] };
+        let outlets = outlets.iter().map(|&stream| standard(stream)).collect::<Result<_, _>>()?;
+        let holds_unfinished = display.format != Format::Text;
+        let lag = Lag { outlets, limit_bytes: bytes, shows, refresh_every, holds_unfinished };
+        sink = Box::new(Lagging::new(sink, lag, capture, patience));
     }
     Ok(sink)
 }
@@ -138,6 +143,7 @@ fn on_standard_output(
     patience: &Arc<Patience>,
 ) -> Result<Box<dyn Sink>, Error> {
     let stdout = destination(Stream::Stdout, patience)?;
+    let result_last = display.result == Some(ResultDestination::Stdout);
     let shows = shows(display);
     Ok(match display.format {
         Format::Text => {
@@ -147,14 +153,16 @@ fn on_standard_output(
         }
         Format::Snapshot => Box::new(Snapshot::new(stdout, display.snapshot_every, display.quiet)),
         Format::Ndjson => Box::new(Lined::new(ndjson(stdout, display), capture, shows)),
-        Format::Cri => Box::new(Lined::new(Cri::new(stdout, capture.split), capture, shows)),
+        Format::Cri => Box::new(
+            Lined::new(Cri::new(stdout, capture.split), capture, shows).with_result(result_last),
+        ),
         Format::Log => {
             let log = Log::new(stdout, capture.split, display.stderr_level);
-            Box::new(Lined::new(log, capture, shows))
+            Box::new(Lined::new(log, capture, shows).with_result(result_last))
         }
         Format::Logfmt => {
             let logfmt = Logfmt::new(stdout, capture.split, display.stderr_level);
-            Box::new(Lined::new(logfmt, capture, shows))
+            Box::new(Lined::new(logfmt, capture, shows).with_result(result_last))
         }
     })
 }

@@ -297,6 +297,12 @@ impl LineCounter {
         }
     }
 
+    /// How many lines have ended.
+    #[must_use]
+    pub fn ended_lines(&self) -> u64 {
+        self.ends
+    }
+
     /// How many lines the stream has if it ends here, an unfinished last one included.
     #[must_use]
     pub fn lines_at_end(&self) -> u64 {

@@ -326,7 +326,8 @@ impl Display {
     pub fn hide(&mut self, mask: Option<&Mask>) {
         let Some(mask) = mask else { return };
         let texts = self.prefix.iter_mut().flat_map(Template::texts);
-        for text in self.metadata.iter_mut().map(|(_, value)| value).chain(texts) {
+        let added = self.metadata.iter_mut().flat_map(|(name, value)| [name, value]);
+        for text in added.chain(texts) {
             *text = mask.text(text).into_owned();
         }
     }

@@ -20,9 +20,10 @@ const NON_ASCII: u8 = 0x80;
 /// - CAN and SUB end any sequence, and are taken out with it; an ESC ends it and begins the next.
 /// - Inside a control sequence or a short escape sequence, control characters count as if they stood before it:
 ///   they pass. So does a character that is no ASCII; such a sequence is broken, and ends there.
-/// - The strings (OSC, DCS, SOS, PM, APC) end with ST, OSC also with BEL, and hold everything up to there, line
-///   ends too: images have some. One that never ends hides the rest of the stream, or all up to the next ESC, as
-///   it does on a terminal. A bound would show the inside of long strings as text. Nothing of it is stored.
+/// - The strings (OSC, DCS, SOS, PM, APC) end with ST, OSC also with BEL, and hold everything up to there. An OSC,
+///   a title or a link, has no line end in it, and one that comes ends it: so two stray bytes hide a line at the
+///   most. The others may have some, as images do; one that never ends hides all up to the next ESC, as it does on
+///   a terminal. Nothing of it is stored.
 ///
 /// A sequence that is unfinished where the stream ends is dropped.
 #[derive(Debug)]
@@ -66,6 +67,10 @@ impl Stripper {
                 self.state = State::Ground;
             }
             return shown;
+        }
+        if self.state == State::OscString && byte == b'\n' {
+            self.state = State::Ground;
+            return true;
         }
         let (next, action) = state_change(self.state, byte);
         // `Anywhere` is the table's word for no change.

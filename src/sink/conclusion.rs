@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::model::event::{ErrorFields, RunResult, Seconds};
 use crate::model::outcome::{LimitHit, StopReason};
@@ -44,6 +45,9 @@ pub struct Conclusion<'a> {
     /// Lines, and pieces of lines, that were dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_chunks: Option<u64>,
+    /// The value that the command returned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<&'a RawValue>,
     /// runcast's own failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a ErrorFields>,
@@ -67,6 +71,7 @@ impl<'a> Conclusion<'a> {
             record_error: result.record_error.as_deref(),
             dropped_bytes: result.dropped_bytes,
             dropped_chunks: result.dropped_chunks,
+            result: result.result,
             error: result.error.as_ref(),
         }
     }
@@ -151,6 +156,7 @@ mod tests {
             record_error: None,
             dropped_bytes: None,
             dropped_chunks: None,
+            result: None,
             error: None,
         }
     }

@@ -90,16 +90,19 @@ impl LineFormat for Cri {
         match event {
             Event::Started(started) => self.stamp.start(started.clock),
             Event::Result(_) => {
-                // Who joins the pieces of a line waits for the last one.
                 for stream in Stream::ALL {
-                    if std::mem::take(&mut self.in_line[stream.index()]) {
-                        self.put(stream, b"", 0, false)?;
-                    }
+                    self.break_line(stream)?;
                 }
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Who joins the pieces of a line waits for the last one.
+    fn break_line(&mut self, stream: Stream) -> Result<(), Lost> {
+        let is_open = std::mem::take(&mut self.in_line[stream.index()]);
+        if is_open { self.put(stream, b"", 0, false) } else { Ok(()) }
     }
 
     /// Its records have no numbers.

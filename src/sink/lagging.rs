@@ -6,9 +6,12 @@
 
 mod queue;
 
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::model::error::Error;
 use crate::model::event::{Event, Stream};
@@ -24,8 +27,26 @@ use queue::{Entry, Output, Queue};
 /// How many bytes of lines the showing thread takes at a time.
 const BATCH_BYTES: usize = 64 * 1024;
 
+/// How often to look whether it is the reader that is waited for.
+const READER_LOOK: Duration = Duration::from_millis(2);
+
 /// How often to look whether the reader's time is up.
 const PATIENCE_LOOK: Duration = Duration::from_millis(20);
+
+/// How a reader is treated that is too slow.
+#[derive(Debug)]
+pub struct Lag {
+    /// Where the sink writes to, as far as a reader may be slow there.
+    pub outlets: Vec<BorrowedFd<'static>>,
+    /// How much output may wait, in bytes.
+    pub limit_bytes: u64,
+    /// What is shown of it.
+    pub shows: Shows,
+    /// How often the sink shows where the run is; `None`: it shows the output.
+    pub refresh_every: Option<Duration>,
+    /// Whether an unfinished line is waited for, or goes out at once.
+    pub holds_unfinished: bool,
+}
 
 /// Shows a run in another sink, on a thread of its own.
 pub struct Lagging {
@@ -37,10 +58,14 @@ pub struct Lagging {
     patience: Arc<Patience>,
     cutters: [LineCutter; 2],
     shows: Shows,
-    /// How often the sink wants to show where the run is, and when it last did.
+    outlets: Vec<BorrowedFd<'static>>,
+    /// See [`Lag`]; and when it was last shown.
     refresh_every: Option<Duration>,
     refreshed: Option<Duration>,
     has_news: bool,
+    holds_unfinished: bool,
+    /// When something last came.
+    last_at: Duration,
     next_seq: u64,
     is_lost: bool,
 }
@@ -70,6 +95,42 @@ impl Meeting {
     }
 }
 
+impl Meeting {
+    /// Queues output. Before some of what waits goes for it, whoever shows it gets the time that it needs to, as
+    /// long as it is not its reader that it waits for.
+    fn push(&self, output: Output, outlets: &[BorrowedFd<'_>]) {
+        let mut state = self.state();
+        while state.queue.is_full_for(&output) && !state.has_ended && have_room(outlets) {
+            state = self
+                .changed
+                .wait_timeout(state, READER_LOOK)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        if state.queue.is_empty() && have_room(outlets) {
+            // It is on its way at once, however much it is.
+            state.queue.admit(output);
+        } else {
+            state.queue.push(output);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// Whether whatever is written there now is taken at once: nobody reads it too slowly.
+fn have_room(outlets: &[BorrowedFd<'_>]) -> bool {
+    let mut fds: Vec<PollFd<'_>> =
+        outlets.iter().map(|&fd| PollFd::new(fd, PollFlags::POLLOUT)).collect();
+    // Where it cannot be told, nobody is waited for.
+    poll(&mut fds, PollTimeout::ZERO).is_ok()
+        && fds.iter().all(|fd| {
+            fd.revents().is_some_and(|events| {
+                events.contains(PollFlags::POLLOUT) && !events.contains(PollFlags::POLLERR)
+            })
+        })
+}
+
 /// Where the run was when it was to be shown.
 struct Moment {
     now: Duration,
@@ -90,14 +151,8 @@ impl Moment {
 impl Lagging {
     /// Shows a run in this sink, with at most so many bytes of output waiting.
     #[must_use]
-    pub fn new(
-        sink: Box<dyn Sink>,
-        limit_bytes: u64,
-        capture: &Capture,
-        shows: Shows,
-        refresh_every: Option<Duration>,
-        patience: &Arc<Patience>,
-    ) -> Self {
+    pub fn new(sink: Box<dyn Sink>, lag: Lag, capture: &Capture, patience: &Arc<Patience>) -> Self {
+        let Lag { outlets, limit_bytes, shows, refresh_every, holds_unfinished } = lag;
         let cutter = || LineCutter::new(capture.split, capture.max_line_bytes);
         let meeting = Arc::new(Meeting {
             state: Mutex::new(State {
@@ -117,9 +172,12 @@ impl Lagging {
             patience: Arc::clone(patience),
             cutters: [cutter(), cutter()],
             shows,
+            outlets,
             refresh_every,
             refreshed: None,
             has_news: false,
+            holds_unfinished,
+            last_at: Duration::ZERO,
             next_seq: 1,
             is_lost: false,
         }
@@ -154,15 +212,12 @@ impl Lagging {
         work: impl FnOnce(&mut LineCutter, &mut dyn FnMut(Piece<'_>)),
     ) -> Result<(), Lost> {
         self.start()?;
-        let mut state = self.meeting.state();
-        let next_seq = &mut self.next_seq;
+        let (meeting, outlets, next_seq) = (&self.meeting, &self.outlets, &mut self.next_seq);
         work(&mut self.cutters[stream.index()], &mut |piece| {
             let output = Output::new(Cut { stream, piece, at, seq: *next_seq });
             *next_seq += output.chunks();
-            state.queue.push(output);
+            meeting.push(output, outlets);
         });
-        drop(state);
-        self.meeting.changed.notify_all();
         self.take_lost()
     }
 
@@ -229,6 +284,8 @@ fn show_all(mut sink: Box<dyn Sink>, meeting: &Meeting, pump: &Thread) -> Box<dy
         let batch = state.queue.take(BATCH_BYTES);
         let is_last = state.queue.is_empty();
         drop(state);
+        // There is room again.
+        meeting.changed.notify_all();
         if batch.is_empty() {
             return sink;
         }
@@ -250,6 +307,7 @@ fn show(sink: &mut dyn Sink, entry: &Entry) -> Result<(), Lost> {
     match entry {
         Entry::Output(output) => sink.piece(output.cut()),
         Entry::Event(event) => sink.event(event),
+        Entry::Broken(stream) => sink.break_line(*stream),
         Entry::Dropped(dropped) => sink.event(&Event::Dropped(*dropped)),
         Entry::Moment(moment) => sink.refresh(moment.now, moment.seen()),
     }
@@ -258,18 +316,19 @@ fn show(sink: &mut dyn Sink, entry: &Entry) -> Result<(), Lost> {
 impl Sink for Lagging {
     fn block(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Result<(), Lost> {
         self.has_news = true;
-        if self.shows == Shows::Nothing {
+        if self.shows == Shows::Nothing || self.refresh_every.is_some() {
+            // Where the run is, is shown without what came.
             return self.take_lost();
         }
+        self.last_at = at;
         self.cut(stream, at, |cutter, emit| cutter.push(bytes, emit))
     }
 
     fn piece(&mut self, piece: Cut<'_>) -> Result<(), Lost> {
         self.has_news = true;
-        if self.shows != Shows::Nothing {
+        if self.shows != Shows::Nothing && self.refresh_every.is_none() {
             self.start()?;
-            self.meeting.state().queue.push(Output::new(piece));
-            self.meeting.changed.notify_all();
+            self.meeting.push(Output::new(piece), &self.outlets);
         }
         self.take_lost()
     }
@@ -328,6 +387,14 @@ impl Sink for Lagging {
     }
 
     fn flush(&mut self) -> Result<(), Lost> {
+        if !self.holds_unfinished && self.shows != Shows::Nothing {
+            // Nothing more has come.
+            for stream in Stream::ALL {
+                if self.cutters[stream.index()].has_unfinished() {
+                    self.cut(stream, self.last_at, |cutter, emit| cutter.flush_partial(emit))?;
+                }
+            }
+        }
         self.take_lost()
     }
 

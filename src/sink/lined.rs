@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::event::{Event, Stream};
+use crate::model::event::{Event, Started, Stream};
 use crate::model::lines::{LineCutter, Piece};
 use crate::model::recorded::Recorded;
 use crate::model::spec::Capture;
@@ -29,6 +29,18 @@ pub trait LineFormat: Send {
     fn shows_as_written(&self, _is_chunk: bool) -> bool {
         false
     }
+
+    /// Says that a stream's line that was begun does not go on.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    fn break_line(&mut self, _: Stream) -> Result<(), Lost> {
+        Ok(())
+    }
+
+    /// Takes note of when the run was started, where its event is shown as it was written.
+    fn note_started(&mut self, _: &Started) {}
 
     /// Says which number the next line has among the chunks of its run.
     fn set_seq(&mut self, seq: u64);
@@ -61,6 +73,8 @@ pub struct Lined<F> {
     /// In the order of the streams.
     cutters: [LineCutter; 2],
     shows: Shows,
+    /// Whether the result object comes last, in a format that has none of its own.
+    result_last: bool,
 }
 
 impl<F: LineFormat> Lined<F> {
@@ -68,7 +82,13 @@ impl<F: LineFormat> Lined<F> {
     #[must_use]
     pub fn new(format: F, capture: &Capture, shows: Shows) -> Self {
         let cutter = || LineCutter::new(capture.split, capture.max_line_bytes);
-        Self { format, cutters: [cutter(), cutter()], shows }
+        Self { format, cutters: [cutter(), cutter()], shows, result_last: false }
+    }
+
+    /// With the result object last, if that is asked for; for a format that has none of its own.
+    #[must_use]
+    pub fn with_result(self, result_last: bool) -> Self {
+        Self { result_last, ..self }
     }
 
     /// The format.
@@ -134,14 +154,29 @@ impl<F: LineFormat> Sink for Lined<F> {
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         self.format.event(event)?;
-        if matches!(event, Event::Result(_)) { self.flush() } else { Ok(()) }
+        if !matches!(event, Event::Result(_)) {
+            return Ok(());
+        }
+        if self.result_last {
+            self.format.out().put_event(event)?;
+        }
+        self.flush()
+    }
+
+    fn break_line(&mut self, stream: Stream) -> Result<(), Lost> {
+        self.format.break_line(stream)
     }
 
     fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
         let is_chunk = matches!(recorded, Recorded::Chunk(_));
         match recorded {
             Recorded::Chunk(_) if self.shows == Shows::Nothing => Ok(()),
-            _ if self.format.shows_as_written(is_chunk) => self.format.out().put(line),
+            _ if self.format.shows_as_written(is_chunk) => {
+                if let Recorded::Event(Event::Started(started)) = recorded {
+                    self.format.note_started(started);
+                }
+                self.format.out().put(line)
+            }
             Recorded::Chunk(chunk) => self.piece(chunk.into()),
             Recorded::Event(event) => self.event(event),
             Recorded::Unknown => Ok(()),

@@ -94,6 +94,15 @@ pub trait Sink: Send {
     /// See [`Sink::block`].
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost>;
 
+    /// Says that a stream's line that was begun does not go on: what comes next of it is another.
+    ///
+    /// # Errors
+    ///
+    /// See [`Sink::block`].
+    fn break_line(&mut self, _: Stream) -> Result<(), Lost> {
+        Ok(())
+    }
+
     /// Shows a line that was read back, and is `line` with its end.
     ///
     /// # Errors

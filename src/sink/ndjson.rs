@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::model::escape::{LEAST_ROOM, escape_until, escaped};
-use crate::model::event::{Event, Metadata, Stream};
+use crate::model::event::{Event, Metadata, Started, Stream};
 use crate::model::lines::Piece;
 use crate::model::wall_clock::WallClock;
 use crate::sink::destination::{Destination, Lost};
@@ -192,10 +192,14 @@ impl LineFormat for Ndjson {
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         if let Event::Started(started) = event {
-            self.clock = Some(started.clock);
-            self.set_time(Duration::ZERO);
+            self.note_started(started);
         }
         self.out.put_event(event)
+    }
+
+    fn note_started(&mut self, started: &Started) {
+        self.clock = Some(started.clock);
+        self.set_time(Duration::ZERO);
     }
 
     /// What is added to chunks is not in what was written.

@@ -225,6 +225,12 @@ impl Sink for Prefixed {
         self.block(piece.stream, piece.piece.bytes(), piece.at)
     }
 
+    fn break_line(&mut self, stream: Stream) -> Result<(), Lost> {
+        self.lines[stream.index()].state = State::New;
+        let place = self.place(stream);
+        if place.open() == Some(stream) { place.begin_line() } else { Ok(()) }
+    }
+
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         match event {
             Event::Started(started) => {

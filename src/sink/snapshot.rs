@@ -23,8 +23,7 @@ pub struct Snapshot {
     /// When the last one was shown.
     last: Option<Duration>,
     has_news: bool,
-    /// Bytes of output that came, and that the last snapshot which was written whole told of.
-    taken_bytes: u64,
+    /// Bytes of output that the last snapshot which was written whole told of.
     shown_bytes: u64,
 }
 
@@ -32,7 +31,7 @@ impl Snapshot {
     /// Shows snapshots at most this often on this destination.
     #[must_use]
     pub fn new(out: Destination, every: Duration, quiet: bool) -> Self {
-        Self { out, every, quiet, last: None, has_news: false, taken_bytes: 0, shown_bytes: 0 }
+        Self { out, every, quiet, last: None, has_news: false, shown_bytes: 0 }
     }
 }
 
@@ -72,8 +71,7 @@ fn snapshot(seen: Seen<'_>) -> Event<'_> {
 }
 
 impl Sink for Snapshot {
-    fn block(&mut self, _: Stream, bytes: &[u8], _: Duration) -> Result<(), Lost> {
-        self.taken_bytes += bytes.len() as u64;
+    fn block(&mut self, _: Stream, _: &[u8], _: Duration) -> Result<(), Lost> {
         self.has_news = !self.quiet;
         Ok(())
     }
@@ -86,7 +84,6 @@ impl Sink for Snapshot {
         self.out.put_event(event)?;
         if matches!(event, Event::Result(_)) {
             self.out.flush()?;
-            self.shown_bytes = self.taken_bytes;
         }
         Ok(())
     }
@@ -109,7 +106,7 @@ impl Sink for Snapshot {
         self.out.put_event(&snapshot(seen))?;
         // At once: the next one is for later, and there may be no moment without output until then.
         self.out.flush()?;
-        self.shown_bytes = self.taken_bytes;
+        self.shown_bytes = seen.bytes.iter().sum();
         Ok(())
     }
 

@@ -65,6 +65,14 @@ impl Sink for Text {
         self.block(piece.stream, piece.piece.bytes(), piece.at)
     }
 
+    fn break_line(&mut self, stream: Stream) -> Result<(), Lost> {
+        let destination = &mut self.destinations[stream.index()];
+        if self.quiet || destination.is_at_line_start() {
+            return Ok(());
+        }
+        destination.write(b"\n").1
+    }
+
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         match event {
             Event::Stop(stop) => {

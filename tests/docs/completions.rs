@@ -15,7 +15,7 @@ use clap_complete::aot::{Generator, generate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::openpty;
 
-use runcast::cli::args::command;
+use runcast::cli::args::{command, to_be_completed};
 use runcast::cli::parse::subcommands;
 
 use super::{definitions, path, read};
@@ -31,7 +31,7 @@ fn definition() -> clap::Command {
         .version(env!("CARGO_PKG_VERSION"))
         .disable_help_subcommand(true)
         .args(options)
-        .subcommands(subcommands())
+        .subcommands(subcommands().map(to_be_completed))
 }
 
 /// Whether an option takes the next word. A value that may be left out is part of the option's word.
@@ -82,7 +82,7 @@ fn replaced(text: &str, old: &str, new: &str) -> String {
 /// The completions for a shell.
 fn completions(shell: Shell) -> String {
     let mut generated = Vec::new();
-    generate(shell, &mut definition(), "runcast", &mut generated);
+    generate(shell, &mut to_be_completed(definition()), "runcast", &mut generated);
     let generated = String::from_utf8(generated).expect("it is text");
     let name = shell.file_name("runcast");
     let Ok(mut by_hand) = fs::read_to_string(path(&format!("tests/docs/completions/{name}")))

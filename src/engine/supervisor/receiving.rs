@@ -3,11 +3,16 @@
 //!
 //! Where the command shares our terminal, it has got most of them already, and which that are is told here.
 
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use crate::engine::channel::Message;
 use crate::engine::console::Console;
 use crate::engine::supervisor::Supervisor;
 use crate::model::signal::Signal;
 use crate::sys::child_setup::Session;
+use crate::sys::descriptors;
 use crate::sys::signals::{self, Received, Sender};
 
 /// A signal that was received and may end the command.
@@ -19,6 +24,13 @@ pub(super) struct Forwarded {
     /// Whether the terminal sent it to the command, and not we did.
     pub(super) by_terminal: bool,
 }
+
+/// How long output that was written before a stop has to be shown. Too short, and a prompt comes only when the job
+/// goes on; too long, and a stalled reader keeps the shell waiting.
+const OUTPUT_PASSES: Duration = Duration::from_millis(100);
+
+/// How often to look whether it was.
+const OUTPUT_LOOK: Duration = Duration::from_millis(5);
 
 impl Supervisor {
     /// Takes a signal that somebody sent us.
@@ -155,8 +167,23 @@ impl Supervisor {
         }
     }
 
+    /// Lets what the command wrote before it was stopped be shown: a prompt is to stand there before the shell says
+    /// that its job is stopped. A reader that takes nothing is not waited for.
+    fn let_output_pass(&self) {
+        let is_empty = |pipe: &Arc<OwnedFd>| {
+            descriptors::bytes_waiting(pipe.as_fd()).is_ok_and(|count| count == 0)
+        };
+        let begun = Instant::now();
+        while begun.elapsed() < OUTPUT_PASSES && !self.links.pipes.iter().all(is_empty) {
+            std::thread::sleep(OUTPUT_LOOK);
+        }
+        // From the reader to where it is shown.
+        std::thread::sleep(OUTPUT_LOOK);
+    }
+
     /// Stops this process, as a shell's job is stopped; the command's group is stopped already.
     fn suspend(&mut self) {
+        self.let_output_pass();
         let foreground = self.links.console.suspend(self.processes.command_group());
         let before = self.links.shared.elapsed();
         self.links.signals.take_stop();

@@ -2,8 +2,8 @@
 //! counted in its place.
 //!
 //! No threads and no clock here. Only whole lines go: once a piece of one was taken, the rest is kept for it, and
-//! once a piece went, the rest goes too. The one exception is a line so long that the rest of it alone is more
-//! than may wait.
+//! once a piece went, the rest goes too, also what is yet to come. The one exception is a line so long that the rest
+//! of it alone is more than may wait: it is broken off, and that is told.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub(super) enum Entry {
     Output(Output),
     /// What stands for lines that went.
     Dropped(Dropped),
+    /// The line of a stream that was begun does not go on.
+    Broken(Stream),
     /// An event that is no output. It never goes.
     Event(Event<'static>),
     /// Where the run was. Only the newest is of interest.
@@ -119,19 +121,11 @@ pub(super) struct Queue {
     bytes: u64,
     ahead_bytes: u64,
     totals: DroppedTotals,
-    lines: [LineState; 2],
+    /// Of each stream, whether the first output that is behind goes on with a line that was begun.
+    is_begun: [bool; 2],
+    /// Of each stream, whether what comes next is the rest of a line that went.
+    is_gone: [bool; 2],
     is_given_up: bool,
-}
-
-/// What became of a stream's line whose rest is yet to come to the front.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LineState {
-    /// There is none.
-    Whole,
-    /// A piece of it was taken.
-    Taken,
-    /// A piece of it went.
-    Gone,
 }
 
 impl Queue {
@@ -143,13 +137,19 @@ impl Queue {
             bytes: 0,
             ahead_bytes: 0,
             totals: DroppedTotals::default(),
-            lines: [LineState::Whole; 2],
+            is_begun: [false; 2],
+            is_gone: [false; 2],
             is_given_up: false,
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.ahead.is_empty() && self.behind.is_empty()
+    }
+
+    /// Whether this much more would make some of it go.
+    pub(super) fn is_full_for(&self, output: &Output) -> bool {
+        !self.is_empty() && self.bytes + output.len() > self.limit_bytes
     }
 
     /// All that went so far.
@@ -171,109 +171,106 @@ impl Queue {
 
     /// Takes output in, and lets the oldest go that there is no more room for.
     pub(super) fn push(&mut self, output: Output) {
-        if self.is_given_up {
-            return;
-        }
-        self.bytes += output.len();
-        self.behind.push_back(Entry::Output(output));
+        self.admit(output);
         while self.bytes > self.limit_bytes {
             let Some(entry) = self.behind.pop_front() else { break };
             match entry {
                 Entry::Output(output) => self.drop_from(output),
-                Entry::Dropped(dropped) => self.mark(dropped),
+                Entry::Dropped(dropped) => mark(&mut self.ahead, dropped),
                 event => self.ahead.push_back(event),
             }
         }
     }
 
+    /// Takes output in, though it may be more than there is room for.
+    pub(super) fn admit(&mut self, mut output: Output) {
+        if self.is_given_up {
+            return;
+        }
+        let stream = output.stream.index();
+        if self.is_gone[stream] {
+            self.is_gone[stream] = output.is_partial();
+            let dropped = output.shorten(u64::MAX);
+            self.totals.add(&dropped);
+            mark(&mut self.behind, dropped);
+            return;
+        }
+        self.bytes += output.len();
+        self.behind.push_back(Entry::Output(output));
+    }
+
     /// Lets go of the oldest output, as much as there is too much, or keeps it for the line that it is of.
     fn drop_from(&mut self, mut output: Output) {
-        let line = &mut self.lines[output.stream.index()];
-        let fits = self.ahead_bytes + output.len() <= self.limit_bytes / 2;
-        if *line == LineState::Taken && fits {
-            if !output.is_partial() {
-                *line = LineState::Whole;
-            }
+        let (stream, is_partial) = (output.stream, output.is_partial());
+        let is_begun = &mut self.is_begun[stream.index()];
+        if *is_begun && self.ahead_bytes + output.len() <= self.limit_bytes {
+            *is_begun = is_partial;
             self.ahead_bytes += output.len();
             self.ahead.push_back(Entry::Output(output));
             return;
         }
-        *line = if output.is_partial() { LineState::Gone } else { LineState::Whole };
-        let dropped = output.shorten(self.bytes - self.limit_bytes);
-        self.count(dropped);
-        if output.len() > 0 {
-            self.behind.push_front(Entry::Output(output));
+        if std::mem::take(is_begun) {
+            self.ahead.push_back(Entry::Broken(stream));
         }
-    }
-
-    fn count(&mut self, dropped: Dropped) {
+        let dropped = output.shorten(self.bytes - self.limit_bytes);
         self.bytes -= dropped.bytes;
         self.totals.add(&dropped);
-        self.mark(dropped);
+        mark(&mut self.ahead, dropped);
+        if output.len() > 0 {
+            self.behind.push_front(Entry::Output(output));
+        } else if is_partial {
+            self.drop_rest_of_line(stream);
+        }
     }
 
-    /// Puts down that something went, behind all that is ahead.
-    fn mark(&mut self, dropped: Dropped) {
-        match self.ahead.back_mut() {
-            Some(Entry::Dropped(last)) if last.after_seq + last.chunks == dropped.after_seq => {
-                last.t = dropped.t;
-                last.chunks += dropped.chunks;
-                last.bytes += dropped.bytes;
+    /// Lets go of the rest of a stream's line, wherever it stands, and if it is yet to come, once it does.
+    fn drop_rest_of_line(&mut self, stream: Stream) {
+        for entry in &mut self.behind {
+            let Entry::Output(output) = entry else { continue };
+            if output.stream != stream {
+                continue;
             }
-            _ => self.ahead.push_back(Entry::Dropped(dropped)),
+            let is_partial = output.is_partial();
+            // It is one line, or a piece of one: several lines never begin within one.
+            let dropped = output.shorten(u64::MAX);
+            self.bytes -= dropped.bytes;
+            self.totals.add(&dropped);
+            *entry = Entry::Dropped(dropped);
+            if !is_partial {
+                return;
+            }
         }
+        self.is_gone[stream.index()] = true;
     }
 
     /// Takes the oldest entries, at least one if there is any, and about so many bytes of output.
     pub(super) fn take(&mut self, bytes: usize) -> Vec<Entry> {
-        let (mut taken, mut taken_bytes) = (Vec::new(), 0);
+        let (mut taken, mut taken_bytes) = (VecDeque::new(), 0);
         while taken_bytes < bytes as u64 {
-            // The rest of a line that went goes too, and is counted where it stood.
-            self.drop_rest();
-            let entry = match self.ahead.pop_front() {
-                Some(entry) => {
-                    if let Entry::Output(output) = &entry {
-                        self.ahead_bytes -= output.len();
-                    }
-                    entry
+            let entry = if let Some(entry) = self.ahead.pop_front() {
+                if let Entry::Output(output) = &entry {
+                    self.ahead_bytes -= output.len();
                 }
-                None => match self.behind.pop_front() {
-                    Some(entry) => {
-                        if let Entry::Output(output) = &entry {
-                            let state = if output.is_partial() {
-                                LineState::Taken
-                            } else {
-                                LineState::Whole
-                            };
-                            self.lines[output.stream.index()] = state;
-                        }
-                        entry
-                    }
-                    None => break,
-                },
+                entry
+            } else if let Some(entry) = self.behind.pop_front() {
+                if let Entry::Output(output) = &entry {
+                    self.is_begun[output.stream.index()] = output.is_partial();
+                }
+                entry
+            } else {
+                break;
             };
-            if let Entry::Output(output) = &entry {
-                taken_bytes += output.len();
-                self.bytes -= output.len();
+            match entry {
+                Entry::Dropped(dropped) => mark(&mut taken, dropped),
+                Entry::Output(output) => {
+                    taken_bytes += output.len();
+                    self.bytes -= output.len();
+                    taken.push_back(Entry::Output(output));
+                }
+                entry => taken.push_back(entry),
             }
-            taken.push(entry);
         }
-        taken
-    }
-
-    /// Lets go of what stands in front and is the rest of a line that went.
-    fn drop_rest(&mut self) {
-        while let Some(Entry::Output(output)) = self.behind.front()
-            && self.lines[output.stream.index()] == LineState::Gone
-            && let Some(Entry::Output(mut output)) = self.behind.pop_front()
-        {
-            if !output.is_partial() {
-                self.lines[output.stream.index()] = LineState::Whole;
-            }
-            // It is one line, or a piece of one: several lines never begin within one.
-            let dropped = output.shorten(u64::MAX);
-            self.count(dropped);
-        }
+        taken.into()
     }
 
     /// Nobody will take anything more.
@@ -281,6 +278,18 @@ impl Queue {
         self.ahead.clear();
         self.behind.clear();
         (self.bytes, self.ahead_bytes, self.is_given_up) = (0, 0, true);
+    }
+}
+
+/// Puts down that something went, behind all that is there.
+fn mark(entries: &mut VecDeque<Entry>, dropped: Dropped) {
+    match entries.back_mut() {
+        Some(Entry::Dropped(last)) if last.after_seq + last.chunks == dropped.after_seq => {
+            last.t = dropped.t;
+            last.chunks += dropped.chunks;
+            last.bytes += dropped.bytes;
+        }
+        _ => entries.push_back(Entry::Dropped(dropped)),
     }
 }
 
@@ -299,6 +308,10 @@ mod tests {
         next: u64,
         shown: Vec<(Stream, Vec<u8>, bool)>,
         dropped: DroppedTotals,
+        /// Of each stream, the line that is being shown, and all that were shown whole.
+        line: [Vec<u8>; 2],
+        whole: [Vec<Vec<u8>>; 2],
+        broken: usize,
     }
 
     impl Out {
@@ -310,8 +323,23 @@ mod tests {
                         self.next += dropped.chunks;
                         self.dropped.add(&dropped);
                     }
+                    Entry::Broken(stream) => {
+                        assert!(!self.line[stream.index()].is_empty(), "one that was begun");
+                        self.line[stream.index()].clear();
+                        self.broken += 1;
+                    }
                     Entry::Output(output) => {
                         let cut = output.cut();
+                        let (line, whole) = (
+                            &mut self.line[cut.stream.index()],
+                            &mut self.whole[cut.stream.index()],
+                        );
+                        for part in cut.piece.bytes().split_inclusive(|&byte| byte == b'\n') {
+                            line.extend_from_slice(part);
+                            if part.ends_with(b"\n") {
+                                whole.push(std::mem::take(line));
+                            }
+                        }
                         assert_eq!(cut.seq, self.next + 1);
                         self.next += output.chunks();
                         match cut.piece {
@@ -343,9 +371,11 @@ mod tests {
             let mut queue = Queue::new(limit);
             let mut cutters = [LineCutter::new(Split::Lf, 8), LineCutter::new(Split::Lf, 8)];
             let (mut seq, mut out, mut bytes_in) = (1, Out::default(), 0_u64);
+            let mut all: [Vec<u8>; 2] = [Vec::new(), Vec::new()];
             for (is_stderr, block, flush, take) in steps {
                 let stream = Stream::ALL[usize::from(is_stderr)];
                 bytes_in += block.len() as u64;
+                all[stream.index()].extend_from_slice(&block);
                 let cutter = &mut cutters[stream.index()];
                 let mut emit = |piece: Piece<'_>| {
                     let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq });
@@ -375,6 +405,12 @@ mod tests {
             prop_assert_eq!(out.dropped, queue.dropped());
             let shown: u64 = out.shown.iter().map(|(_, bytes, _)| bytes.len() as u64).sum();
             prop_assert_eq!(shown + out.dropped.bytes, bytes_in);
+            for (whole, all) in out.whole.iter().zip(&all) {
+                let mut rest = all.split_inclusive(|&byte| byte == b'\n');
+                for line in whole {
+                    prop_assert!(rest.any(|other| other == line), "lines are whole and in order");
+                }
+            }
         }
     }
 
