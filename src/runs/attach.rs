@@ -31,8 +31,9 @@ use crate::sink::message;
 /// How often to look though nothing was heard: not all file systems tell of changes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// How soon to look again while there is no keeper to be heard of.
-const LOOK_SOON: Duration = Duration::from_millis(10);
+/// How often to look where nothing tells of changes. Too seldom, and output is late; too often, and many who look
+/// take the processor.
+const LOOK_UNTOLD: Duration = Duration::from_millis(50);
 
 /// The shortest wait: less is not worth a wake-up.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
@@ -130,7 +131,8 @@ fn send_ours(id: &RunId, patience: &Arc<Patience>) {
 fn follow(id: &RunId, from: From, display: &Display, player: &mut Player) -> Result<u8, Broken> {
     let mut observer = Observer::new(id, from)?;
     let consumers = show::watched(Streams::Separate, display)?;
-    let begun = Instant::now();
+    // Where the run was when something of it was last shown, and when that was.
+    let mut shown = (Duration::ZERO, Instant::now());
     let mut lines = Vec::new();
     loop {
         match observer.next(&mut lines)? {
@@ -142,7 +144,10 @@ fn follow(id: &RunId, from: From, display: &Display, player: &mut Player) -> Res
             }
             News::Nothing => {
                 player.flush()?;
-                let now = begun.elapsed();
+                if player.last_at() != shown.0 {
+                    shown = (player.last_at(), Instant::now());
+                }
+                let now = shown.0 + shown.1.elapsed();
                 let due = player.refresh(now)?.map(|due| due.saturating_sub(now).max(LEAST_WAIT));
                 observer
                     .wait(due.unwrap_or(LOOK_AGAIN), &consumers)
@@ -192,8 +197,10 @@ pub(crate) struct Observer {
     is_told: bool,
     /// The result, while lines before it may still have to be read.
     result: Option<Vec<u8>>,
+    /// Its keeper died, and what it wrote before may still have to be read.
+    is_lost: bool,
     changes: Option<Inotify>,
-    keeper: Option<UnixStream>,
+    keeper: KeeperWatch,
 }
 
 impl Observer {
@@ -206,16 +213,18 @@ impl Observer {
             let what = AddWatchFlags::IN_MODIFY
                 | AddWatchFlags::IN_CREATE
                 | AddWatchFlags::IN_MOVED_TO
+                | AddWatchFlags::IN_CLOSE_WRITE
                 | AddWatchFlags::IN_DELETE_SELF;
             changes.add_watch(&socket_path(&folder.dir(), "."), what).is_ok()
         });
         Ok(Self {
             id: id.clone(),
             follower: Follower::new(Arc::clone(&folder), from),
-            keeper: client::watch(&folder),
+            keeper: KeeperWatch::default(),
             folder,
             is_told: false,
             result: None,
+            is_lost: false,
             changes,
         })
     }
@@ -241,15 +250,17 @@ impl Observer {
                 lines.extend_from_slice(&result);
                 return Ok(News::Over);
             }
+            if self.is_lost {
+                self.follower.finish(lines).map_err(unreadable)?;
+                if !lines.is_empty() {
+                    return Ok(News::Lines);
+                }
+                return Err(gone(id, &self.folder, self.is_told));
+            }
             match self.folder.state().map_err(unreadable)? {
                 // What is in the journal now is all there is.
                 State::Ended(result) => self.result = Some(result),
-                State::Lost => {
-                    if self.follower.next(lines).map_err(unreadable)? {
-                        return Ok(News::Lines);
-                    }
-                    return Err(lost(id));
-                }
+                State::Lost => self.is_lost = true,
                 State::Elsewhere(host) => return Err(client::elsewhere(id, &host)),
                 State::Starting | State::Running => return Ok(News::Nothing),
             }
@@ -262,16 +273,15 @@ impl Observer {
         longest: Duration,
         consumers: &[BorrowedFd<'_>],
     ) -> Result<(), ConsumerGone> {
-        if self.keeper.is_none() {
-            self.keeper = client::watch(&self.folder);
+        let mut longest = longest.min(self.keeper.look(&self.folder));
+        if self.changes.is_none() {
+            longest = longest.min(LOOK_UNTOLD);
         }
-        // Without its keeper it starts, or is about to be seen as ended.
-        let longest = longest.min(if self.keeper.is_some() { LOOK_AGAIN } else { LOOK_SOON });
         let mut fds: Vec<PollFd<'_>> =
             consumers.iter().map(|&fd| PollFd::new(fd, PollFlags::empty())).collect();
         fds.extend(self.changes.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
         let keeper_at = fds.len();
-        fds.extend(self.keeper.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
+        fds.extend(self.keeper.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         // Interrupted or not, all is looked at anew.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(longest)), None);
         let is_set = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
@@ -281,7 +291,7 @@ impl Observer {
         let is_keeper_gone = fds.get(keeper_at).is_some_and(is_set);
         drop(fds);
         if is_keeper_gone {
-            self.keeper = None;
+            self.keeper.hung_up();
         }
         if let Some(changes) = &self.changes {
             // What changed is found by looking.
@@ -300,25 +310,82 @@ impl Observer {
 pub fn wait(id: &RunId, timeout: Option<Duration>) -> Result<Option<Vec<u8>>, Error> {
     let folder = find(id)?;
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let (mut keeper, mut was_there) = (KeeperWatch::default(), false);
     loop {
-        let keeper = client::watch(&folder);
+        let longest = keeper.look(&folder);
         match folder.state().map_err(|error| unreadable(id, &error))? {
             State::Ended(result) => return Ok(Some(result)),
-            State::Lost => return Err(lost(id)),
+            State::Lost => return Err(gone(id, &folder, was_there)),
             State::Elsewhere(host) => return Err(client::elsewhere(id, &host)),
-            State::Starting | State::Running => {}
+            State::Starting => {}
+            State::Running => was_there = true,
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             return Ok(None);
         }
-        // Without a connection the keeper is just starting or ending.
-        let longest = if keeper.is_some() { LOOK_AGAIN } else { Duration::from_millis(10) };
         let longest = left.map_or(longest, |left| left.min(longest));
         let mut fds: Vec<PollFd<'_>> =
-            keeper.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
+            keeper.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).into_iter().collect();
         // Interrupted or not, all is looked at anew.
-        let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(longest)), None);
+        let heard = ppoll(&mut fds, Some(TimeSpec::from_duration(longest)), None);
+        drop(fds);
+        if heard.is_ok_and(|count| count > 0) {
+            keeper.hung_up();
+        }
+    }
+}
+
+/// A connection to the keeper that ends with it, made again where it was cut.
+#[derive(Debug, Default)]
+struct KeeperWatch {
+    stream: Option<UnixStream>,
+    /// How often in a row it was cut, or could not be made: the keeper starts, or ends, or has too many to hear.
+    failures: u32,
+    next_try: Option<Instant>,
+}
+
+impl KeeperWatch {
+    /// Makes it if it is due, and returns how long not to look at the run at most.
+    fn look(&mut self, folder: &Folder) -> Duration {
+        let now = Instant::now();
+        if self.stream.is_none() && self.next_try.is_none_or(|at| at <= now) {
+            self.stream = client::watch(folder);
+            if self.stream.is_none() {
+                self.put_off(now);
+            }
+        }
+        match self.next_try {
+            Some(at) if self.stream.is_none() => at.saturating_duration_since(now).max(LEAST_WAIT),
+            _ => LOOK_AGAIN,
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.as_ref().map(|stream| stream.as_fd())
+    }
+
+    /// The keeper ended it.
+    fn hung_up(&mut self) {
+        self.stream = None;
+        self.put_off(Instant::now());
+    }
+
+    fn put_off(&mut self, now: Instant) {
+        let pause = LEAST_WAIT.saturating_mul(1 << self.failures.min(10));
+        self.failures += 1;
+        self.next_try = now.checked_add(pause.min(LOOK_AGAIN));
+    }
+}
+
+/// Why there is no result and never will be.
+fn gone(id: &RunId, folder: &Folder, was_there: bool) -> Error {
+    match was_there && folder.is_forgotten().unwrap_or(false) {
+        true => {
+            let why = Some("it was forgotten".to_owned());
+            Error::Run { fault: RunFault::Unknown, id: id.to_string(), why }
+        }
+        false => lost(id),
     }
 }
 
@@ -359,7 +426,7 @@ pub fn signal(id: &RunId, what: Send) -> Result<(), Error> {
 /// Where it is not taken.
 pub fn send(
     id: &RunId,
-    source: &mut impl Read,
+    source: &mut (impl Read + AsFd),
     offset: Option<u64>,
     eof: bool,
 ) -> Result<u64, Error> {

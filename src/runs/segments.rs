@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::recorded::RecordedChunk;
+
 /// What the name of a segment begins with; the number of its first chunk follows.
 const PREFIX: &str = "journal-";
 
@@ -30,6 +32,9 @@ pub struct Before {
     pub lines: [u64; 2],
     /// Bytes of standard output, and of standard error.
     pub bytes: [u64; 2],
+    /// Whether the last line of each is not whole yet.
+    #[serde(default)]
+    pub open: [bool; 2],
 }
 
 /// The shape of that line.
@@ -43,6 +48,30 @@ struct Line {
 const OP: &str = "segment";
 
 impl Before {
+    /// Bytes of both.
+    #[must_use]
+    pub fn sum_bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+
+    /// Adds a chunk that follows.
+    pub fn add(&mut self, chunk: &RecordedChunk<'_>) {
+        let index = chunk.stream.index();
+        self.seq = chunk.seq;
+        self.lines[index] += u64::from(!chunk.partial);
+        self.bytes[index] += chunk.bytes.len() as u64;
+        self.open[index] = chunk.partial;
+    }
+
+    /// Whether whoever has seen so many lines of each stream has seen all that was before.
+    #[must_use]
+    pub fn is_within(&self, seen_lines: [u64; 2]) -> bool {
+        (0..2).all(|index| {
+            let whole = self.lines[index];
+            whole < seen_lines[index] || (whole == seen_lines[index] && !self.open[index])
+        })
+    }
+
     /// The line, with its end.
     #[must_use]
     pub fn line(self) -> Vec<u8> {
@@ -123,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_was_before_comes_back_as_it_was_written() {
-        let before = Before { seq: 7, lines: [3, 4], bytes: [30, u64::MAX] };
+        let before = Before { seq: 7, lines: [3, 4], bytes: [30, u64::MAX], open: [true, false] };
         assert_eq!(Before::parse(&before.line()), Some(before));
         assert_eq!(Before::parse(br#"{"op":"chunk","seq":1}"#), None);
     }
