@@ -22,9 +22,11 @@ use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::model::spec::{Capture, Display, Streams};
 use crate::runs::client;
+use crate::runs::closing;
 use crate::runs::folder::{Folder, State};
 use crate::runs::follow::{Follower, From};
 use crate::runs::home::{Home, socket_path, unknown};
+use crate::runs::segments::Before;
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::message;
 
@@ -195,8 +197,8 @@ pub(crate) struct Observer {
     folder: Arc<Folder>,
     follower: Follower,
     is_told: bool,
-    /// The result, while lines before it may still have to be read.
-    result: Option<Vec<u8>>,
+    /// The result, while lines before it may still have to be read, and how much output there was in all.
+    end: Option<(Vec<u8>, Option<Before>)>,
     /// Its keeper died, and what it wrote before may still have to be read.
     is_lost: bool,
     changes: Option<Inotify>,
@@ -223,7 +225,7 @@ impl Observer {
             keeper: KeeperWatch::default(),
             folder,
             is_told: false,
-            result: None,
+            end: None,
             is_lost: false,
             changes,
         })
@@ -239,19 +241,21 @@ impl Observer {
         {
             self.is_told = true;
             lines.extend_from_slice(&started);
+            // Had before anything is shown, whoever forgets the run takes only what is not shown yet.
+            self.end = self.find_end().map_err(unreadable)?;
             return Ok(News::Lines);
         }
         loop {
             if self.follower.next(lines).map_err(unreadable)? {
                 return Ok(News::Lines);
             }
-            if let Some(result) = self.result.take() {
-                self.follower.finish(lines).map_err(unreadable)?;
+            if let Some((result, totals)) = self.end.take() {
+                self.follower.finish(totals, lines).map_err(unreadable)?;
                 lines.extend_from_slice(&result);
                 return Ok(News::Over);
             }
             if self.is_lost {
-                self.follower.finish(lines).map_err(unreadable)?;
+                self.follower.finish(None, lines).map_err(unreadable)?;
                 if !lines.is_empty() {
                     return Ok(News::Lines);
                 }
@@ -259,12 +263,20 @@ impl Observer {
             }
             match self.folder.state().map_err(unreadable)? {
                 // What is in the journal now is all there is.
-                State::Ended(result) => self.result = Some(result),
+                State::Ended(result) => {
+                    let totals = closing::totals(&self.folder).map_err(unreadable)?;
+                    self.end = Some((result, totals));
+                }
                 State::Lost => self.is_lost = true,
                 State::Elsewhere(host) => return Err(client::elsewhere(id, &host)),
                 State::Starting | State::Running => return Ok(News::Nothing),
             }
         }
+    }
+
+    fn find_end(&self) -> io::Result<Option<(Vec<u8>, Option<Before>)>> {
+        let Some(result) = self.folder.result()? else { return Ok(None) };
+        Ok(Some((result, closing::totals(&self.folder)?)))
     }
 
     /// Waits until something may have come, at most so long.

@@ -13,9 +13,8 @@ use nix::fcntl::OFlag;
 
 use crate::model::event::{Dropped, Event, Seconds};
 use crate::model::recorded::{Recorded, parse};
-use crate::runs::closing;
 use crate::runs::folder::Folder;
-use crate::runs::segments::{Before, chunk_seq, first_seq, name_of, position_after};
+use crate::runs::segments::{Before, chunk_seq, chunk_time, first_seq, name_of, position_after};
 use crate::sink::write_json_line;
 
 /// How much is read at a time, but for a line that is longer.
@@ -47,8 +46,8 @@ pub struct Follower {
     lines: [u64; 2],
     /// The time of the last line that told one.
     last_at: Duration,
-    /// A chunk, and bytes of output up to it, where that was found out.
-    known: Option<(u64, u64)>,
+    /// A chunk, and bytes of output up to it, as far as that was found out.
+    known: (u64, u64),
     /// What there was up to here is known, and some of it is no longer there.
     gap: Option<Before>,
 }
@@ -75,7 +74,7 @@ impl Follower {
             last_seq,
             lines: [0; 2],
             last_at: Duration::ZERO,
-            known: (last_seq == 0).then_some((0, 0)),
+            known: (0, 0),
             gap: None,
         }
     }
@@ -171,7 +170,7 @@ impl Follower {
                 From::Lines(seen) => match head(&segment.file)? {
                     Some(before) if before.is_within(seen) => {
                         (self.last_seq, self.lines) = (before.seq, before.lines);
-                        self.known = Some((before.seq, before.sum_bytes()));
+                        self.known = (before.seq, before.sum_bytes());
                     }
                     // It is too late, or was just begun.
                     _ => {
@@ -188,13 +187,16 @@ impl Follower {
         Ok(self.segment.is_some())
     }
 
-    /// Finds out how much output there was up to the last chunk that was given, if a segment tells that.
+    /// Finds out how much output there was up to the last chunk that was given, as far as the segments at hand
+    /// tell that.
     fn find_known(&mut self) -> io::Result<()> {
         for segment in [&self.segment, &self.previous].into_iter().flatten() {
-            let so_far = so_far(&segment.file, self.last_seq)?;
-            if let Some(so_far) = so_far.filter(|so_far| so_far.seq == self.last_seq) {
-                self.known = Some((so_far.seq, so_far.sum_bytes()));
+            if self.known.0 == self.last_seq {
                 break;
+            }
+            let so_far = so_far(&segment.file, self.last_seq)?;
+            if let Some(so_far) = so_far.filter(|so_far| so_far.seq > self.known.0) {
+                self.known = (so_far.seq, so_far.sum_bytes());
             }
         }
         Ok(())
@@ -243,7 +245,12 @@ impl Follower {
             }
             at = end;
         }
-        wanted.extend_from_slice(&read[begin..]);
+        let taken = &read[begin..];
+        wanted.extend_from_slice(taken);
+        let last = memchr::memrchr(b'\n', taken.strip_suffix(b"\n").unwrap_or(taken));
+        if let Some(at) = chunk_time(&taken[last.map_or(0, |end| end + 1)..]) {
+            self.last_at = at;
+        }
         Ok(())
     }
 
@@ -294,18 +301,16 @@ impl Follower {
         Ok(())
     }
 
-    /// Puts into `lines` what is to be said when nothing more comes: that the last chunks are not there.
+    /// Puts into `lines` what is to be said when nothing more comes: that the last chunks are not there. `totals` is
+    /// what there was in all, where that is known.
     ///
     /// # Errors
     ///
     /// Where the journal cannot be read.
-    pub fn finish(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
+    pub fn finish(&mut self, totals: Option<Before>, lines: &mut Vec<u8>) -> io::Result<()> {
         lines.clear();
         self.tell_gap(lines)?;
-        if let Some(totals) = closing::totals(&self.folder)?
-            && totals.seq > self.last_seq
-        {
-            self.find_known()?;
+        if let Some(totals) = totals.filter(|totals| totals.seq > self.last_seq) {
             self.gap = Some(totals);
             self.tell_gap(lines)?;
         }
@@ -315,11 +320,11 @@ impl Follower {
     /// Tells of a gap that was found, if there is one.
     fn tell_gap(&mut self, wanted: &mut Vec<u8>) -> io::Result<()> {
         let Some(before) = self.gap.take() else { return Ok(()) };
-        // Where it is not known how much was seen of what is gone, it counts too: whoever has seen it can tell.
-        let seen =
-            self.known.filter(|&(seq, _)| seq == self.last_seq).map_or(0, |(_, bytes)| bytes);
+        self.find_known()?;
+        // What is not known to have been there before it counts too: whoever has seen it can tell.
+        let (_, seen) = self.known;
         self.tell_dropped(before.seq, before.sum_bytes().saturating_sub(seen), wanted)?;
-        self.known = Some((before.seq, before.sum_bytes()));
+        self.known = (before.seq, before.sum_bytes());
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! Writes the journal of a run: its events, in segments, the oldest of which go when there are too many.
 //!
 //! It is the sink of a detached run, and its result goes into a file of its own. When the disk is full the run
-//! goes on: what cannot be written is counted, and stands in the journal as one `dropped` event once there is
-//! room again.
+//! goes on: what cannot be written is counted, and once there is room again the journal says how much there was
+//! up to there. Whoever reads it makes one `dropped` event of the difference.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use nix::fcntl::OFlag;
 
 use crate::model::error::Error;
-use crate::model::event::{Dropped, Event, Seconds, Stream};
+use crate::model::event::{Event, Stream};
 use crate::model::recorded::{Recorded, parse};
 use crate::model::spec::Capture;
 use crate::runs::closing;
@@ -22,7 +22,7 @@ use crate::runs::segments::{Before, name_of};
 use crate::sink::destination::{Destination, Lost, Outlet, Patience};
 use crate::sink::lined::{LineFormat, Lined, Shows};
 use crate::sink::ndjson::{Counts, Ndjson};
-use crate::sink::{Account, Cut, Sink, write_json_line};
+use crate::sink::{Account, Cut, Sink};
 
 /// The least that a journal is bounded to. Less, and a segment would hold less than one read gives.
 pub const LEAST_BYTES: u64 = 64 * 1024;
@@ -54,7 +54,6 @@ pub(super) struct Journal {
     before: Before,
     /// Nothing can be written: what is in the journal up to here is all there is.
     gap: Option<Before>,
-    last_at: Duration,
 }
 
 impl Journal {
@@ -105,7 +104,6 @@ impl Journal {
             slice_bytes: slice_bytes.clamp(least, most),
             before: Before::default(),
             gap: None,
-            last_at: Duration::ZERO,
         };
         let begun = journal.begin_segment();
         journal.settle(begun);
@@ -133,17 +131,20 @@ impl Journal {
     /// what was to come then is counted.
     fn settle(&mut self, written: Result<(), Lost>) {
         if written.is_err() && self.gap.is_none() {
-            self.open_gap();
+            // Nothing can be done about a file that cannot even be read; then all of it counts as lost.
+            self.gap = Some(self.cut_back().unwrap_or(self.before));
         }
-        if let Some(whole) = self.gap {
-            self.close_gap(whole);
+        if self.gap.is_some() {
+            self.events.format_mut().out().let_fall();
         }
     }
 
-    /// Takes what is there as all that there is.
-    fn open_gap(&mut self) {
-        // Nothing can be done about a file that cannot even be read; then all of it counts as lost.
-        self.gap = Some(self.cut_back().unwrap_or(self.before));
+    /// Tries to write again, before anything more is handed to who could not.
+    fn mend(&mut self) {
+        if self.gap.is_some() && !self.close_gap() {
+            // Half of what was tried may be there.
+            self.gap = self.cut_back().ok().or(self.gap);
+        }
     }
 
     /// Cuts the newest segment back to its last whole line, and returns what the journal has up to there. No more
@@ -165,40 +166,21 @@ impl Journal {
         Ok(has)
     }
 
-    /// Tries to write again: what stands for all that could not be written, and what there was up to here.
-    fn close_gap(&mut self, whole: Before) {
-        let missing = self.so_far();
-        let dropped = Event::Dropped(Dropped {
-            t: Seconds(self.last_at),
-            after_seq: whole.seq,
-            chunks: missing.seq - whole.seq,
-            bytes: missing.sum_bytes().saturating_sub(whole.sum_bytes()),
-        });
+    /// Tells what there was up to here, of which not all is in the journal. One line, so that it is there or not.
+    fn close_gap(&mut self) -> bool {
         let newest = self.folder.open_file(self.newest(), OFlag::O_WRONLY | OFlag::O_APPEND);
         let closed = newest.and_then(|mut file| {
             let begin = file.metadata()?.len();
+            let so_far = self.so_far();
             let mut line = if begin == 0 { self.before.line() } else { Vec::new() };
-            if missing.seq > whole.seq {
-                write_json_line(&mut line, &dropped)?;
-                line.extend(missing.line());
-            }
+            line.extend(so_far.line());
             file.write_all(&line)?;
             Ok((begin + line.len() as u64, file))
         });
-        match closed {
-            Ok((has_bytes, file)) => {
-                let out = self.events.format_mut().out();
-                out.restart(Outlet::Opened(file.into()), has_bytes);
-                self.gap = None;
-            }
-            Err(_) => {
-                // What came since is part of it, and is not kept either. Half of what was tried may be there.
-                self.events.format_mut().out().let_fall();
-                if let Ok(has) = self.cut_back() {
-                    self.gap = Some(has);
-                }
-            }
-        }
+        let Ok((has_bytes, file)) = closed else { return false };
+        self.events.format_mut().out().restart(Outlet::Opened(file.into()), has_bytes);
+        self.gap = None;
+        true
     }
 
     /// Begins the next segment when the newest is long enough, and lets the oldest go.
@@ -245,7 +227,7 @@ impl Journal {
 
 impl Sink for Journal {
     fn block(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Result<(), Lost> {
-        self.last_at = at;
+        self.mend();
         for slice in bytes.chunks(self.slice_bytes) {
             let shown = self.events.block(stream, slice, at);
             self.settle(shown);
@@ -259,6 +241,7 @@ impl Sink for Journal {
     }
 
     fn flush_partial(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
+        self.mend();
         let shown = self.events.flush_partial(stream, at);
         self.settle(shown);
         Ok(())
@@ -269,12 +252,14 @@ impl Sink for Journal {
     }
 
     fn end(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
+        self.mend();
         let shown = self.events.end(stream, at);
         self.settle(shown);
         Ok(())
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+        self.mend();
         if let Event::Result(_) = event {
             let flushed = self.events.flush();
             self.settle(flushed);
@@ -286,6 +271,7 @@ impl Sink for Journal {
     }
 
     fn flush(&mut self) -> Result<(), Lost> {
+        self.mend();
         let shown = self.events.flush();
         self.settle(shown);
         Ok(())

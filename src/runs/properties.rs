@@ -18,6 +18,7 @@ use crate::model::kept::Kept;
 use crate::model::outcome::{Delivery, Outcome, StopReason};
 use crate::model::recorded::{Recorded, parse};
 use crate::model::spec::{Capture, Keep};
+use crate::runs::closing;
 use crate::runs::folder::Folder;
 use crate::runs::follow::{Follower, From};
 use crate::runs::journal::Journal;
@@ -108,12 +109,13 @@ impl Got {
     }
 
     /// Reads on until nothing comes, and what is said at the end.
-    fn drain(&mut self, follower: &mut Follower) {
+    fn drain(&mut self, folder: &Folder, follower: &mut Follower) {
         let mut lines = Vec::new();
         while follower.next(&mut lines).expect("it can be read") {
             self.take(&lines);
         }
-        follower.finish(&mut lines).expect("it can be read");
+        let totals = closing::totals(folder).expect("it can be read");
+        follower.finish(totals, &mut lines).expect("it can be read");
         self.take(&lines);
     }
 }
@@ -189,7 +191,7 @@ impl Both {
             }
         }
         let mut all = Got::default();
-        all.drain(&mut Follower::new(Arc::clone(&self.whole), From::After(0)));
+        all.drain(&self.whole, &mut Follower::new(Arc::clone(&self.whole), From::After(0)));
         all.chunks
     }
 }
@@ -266,7 +268,7 @@ proptest! {
             }
         }
         let all = both.end(true);
-        got.drain(&mut follower);
+        got.drain(&both.folder, &mut follower);
         if is_exact {
             check(&got, &all, 0, true)?;
         } else {
@@ -292,7 +294,7 @@ proptest! {
         steps.iter().for_each(|step| both.give(step));
         let all = both.end(true);
         let mut got = Got::default();
-        got.drain(&mut Follower::new(Arc::clone(&both.folder), From::After(after)));
+        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), From::After(after)));
         check(&got, &all, after, after == 0)?;
     }
 
@@ -305,7 +307,7 @@ proptest! {
         steps.iter().for_each(|step| both.give(step));
         let all = both.end(true);
         let mut got = Got::default();
-        got.drain(&mut Follower::new(Arc::clone(&both.folder), From::Lines(from)));
+        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), From::Lines(from)));
         let mut lines = [0; 2];
         let mut wanted = Vec::new();
         for chunk in &all {
@@ -342,7 +344,7 @@ proptest! {
         let length = (content.len() as f64 * cut) as usize;
         file.set_len(length as u64).expect("it can be cut");
         let mut got = Got::default();
-        got.drain(&mut Follower::new(Arc::clone(&both.folder), From::After(after)));
+        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), From::After(after)));
         if with_result {
             check(&got, &all, after, after == 0)?;
         } else {

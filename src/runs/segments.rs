@@ -1,5 +1,7 @@
 //! The segments of a journal: their names, the line that each begins with, and where in one a chunk is.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::recorded::RecordedChunk;
@@ -95,13 +97,28 @@ impl Before {
 /// written by somebody else.
 #[must_use]
 pub fn chunk_seq(line: &[u8]) -> Option<u64> {
+    seq_and_rest(line).map(|(seq, _)| seq)
+}
+
+/// The time of such a chunk.
+#[must_use]
+pub fn chunk_time(line: &[u8]) -> Option<Duration> {
+    let (_, rest) = seq_and_rest(line)?;
+    let number = rest.strip_prefix(br#","t":"#)?;
+    let end = number.iter().position(|&byte| byte == b',')?;
+    let seconds = std::str::from_utf8(&number[..end]).ok()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn seq_and_rest(line: &[u8]) -> Option<(u64, &[u8])> {
     const OUT: &[u8] = br#"{"op":"chunk","kind":"stdout","seq":"#;
     const ERR: &[u8] = br#"{"op":"chunk","kind":"stderr","seq":"#;
     let rest = line.strip_prefix(OUT).or_else(|| line.strip_prefix(ERR))?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-    rest[..digits].iter().try_fold(0_u64, |number, digit| {
+    let seq = rest[..digits].iter().try_fold(0_u64, |number, digit| {
         number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-    })
+    })?;
+    Some((seq, &rest[digits..]))
 }
 
 /// Where in whole lines that are in the order of their numbers the first one begins whose chunk comes after
@@ -155,6 +172,16 @@ mod tests {
         let before = Before { seq: 7, lines: [3, 4], bytes: [30, u64::MAX], open: [true, false] };
         assert_eq!(Before::parse(&before.line()), Some(before));
         assert_eq!(Before::parse(br#"{"op":"chunk","seq":1}"#), None);
+    }
+
+    #[test]
+    fn a_chunk_tells_its_number_and_its_time() {
+        let line = br#"{"op":"chunk","kind":"stderr","seq":17,"t":1.500000,"content":"x\n"}"#;
+        assert_eq!(chunk_seq(line), Some(17));
+        assert_eq!(chunk_time(line), Some(Duration::from_millis(1500)));
+        for other in [&b"{}"[..], br#"{"op":"stop","t":1.5}"#, &line[..36], b""] {
+            assert_eq!((chunk_seq(other), chunk_time(other)), (None, None));
+        }
     }
 
     proptest! {

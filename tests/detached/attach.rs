@@ -30,12 +30,8 @@ fn formats_and_their_options_are_those_of_the_foreground() {
     home.start("r", "say:one print:stdout:\\xff\\n err:two exit:5");
     home.wait("r").exited(5);
     let run = |options: &str| home.attach(options, "r").exited(5);
-    assert_eq!(
-        run("-f text -p").out(),
-        "stdout | one\nstdout | \u{fffd}\n".replace('\u{fffd}', "\u{fffd}")
-    );
     assert!(run("-f cri").out().contains(" stdout F one\n"));
-    assert!(run("-f logfmt").out().contains("msg=one stream=stdout"));
+    assert!(run("-f logfmt").out().contains("msg=\"one\" stream=stdout"));
     assert!(
         run("-f log --stderr-level error").out().contains(r#""level":"error","message":"two""#)
     );
@@ -43,8 +39,7 @@ fn formats_and_their_options_are_those_of_the_foreground() {
     assert_eq!(quiet.of("chunk").len(), 0);
     let meta = run("-f ndjson --meta a=b");
     assert!(meta.of("chunk").iter().all(|chunk| chunk["metadata"]["a"] == "b"), "{meta}");
-    let time = run("-f ndjson -T");
-    assert!(time.of("chunk").iter().all(|chunk| chunk["time"].is_string()), "{time}");
+    assert_eq!(run("-f text").stdout, b"one\n\xff\n");
     assert_eq!(meta.bytes("stdout"), b"one\n\xff\n");
     let snapshot = run("-f snapshot");
     assert_eq!(snapshot.result()["stderr"], "two\n");

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{Home, content, in_order, lines, of, wait_for_file};
-use crate::harness::{LINE_BYTES, Live, Runcast, root, skip, tool};
+use crate::harness::{LINE_BYTES, Live, Runcast, root, skip, tool, wait_for};
 
 /// Runs on a small disk of their own, which only those see who enter here.
 struct SmallDisk {
@@ -53,7 +53,7 @@ impl SmallDisk {
         let inside = |pid: &i32| {
             fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
         };
-        self.holder.processes().into_iter().find(inside).expect("it sleeps")
+        wait_for("its holder", || self.holder.processes().into_iter().find(inside))
     }
 
     fn runcast(&self, options: &str) -> Runcast {
@@ -108,7 +108,7 @@ fn missing(events: &[Value]) -> (u64, u64) {
 
 #[test]
 fn a_disk_that_fills_and_empties_again_costs_lines_that_are_counted_and_nothing_else() {
-    let Some(disk) = SmallDisk::new("2m") else { return };
+    let Some(disk) = SmallDisk::new("16m") else { return };
     let [go, done, end] = ["go", "done", "end"].map(|name| disk.outside(name));
     let steps = format!(
         "say:first wait-file:{} lines:stdout:50000 err:x touch:{} wait-file:{} say:last exit:3",

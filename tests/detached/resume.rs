@@ -78,7 +78,7 @@ fn from_lines_on_comes_what_each_stream_has_behind_them() {
     for wrong in
         ["--from 3", "--from stdout=x", "--after -1", "--after x", "--after 1 --from stdout=1"]
     {
-        home.runcast(&format!("attach {wrong} r")).run().refused("--");
+        home.runcast(&format!("attach {wrong} r")).run().refused_usage("--");
     }
 }
 

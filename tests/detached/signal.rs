@@ -31,8 +31,8 @@ fn a_signal_goes_to_all_processes_of_the_run() {
         assert_eq!(home.runcast(&format!("signal {id} {name}")).run().exited(0).out(), "");
         home.wait(&id).exited(status);
     }
-    home.runcast("signal s NOSUCH").run().refused("NOSUCH");
-    home.runcast("signal s --stop KILL").run().refused("--stop");
+    home.runcast("signal s NOSUCH").run().refused_usage("NOSUCH");
+    home.runcast("signal s --stop KILL").run().refused_usage("--stop");
 }
 
 #[test]

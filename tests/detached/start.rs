@@ -64,7 +64,7 @@ fn it_goes_on_when_its_starter_s_terminal_and_pipes_are_closed() {
     let steps = format!("-- {PUPPET} wait-file:{} say:lived err:too exit:4", go.display());
     let command = format!("{} -d --id x {steps}", env!("CARGO_BIN_EXE_runcast"));
     // The terminal hangs up when script ends.
-    home.runcast("--")
+    home.runcast("")
         .command([script.as_os_str(), "-qec".as_ref(), command.as_ref(), "/dev/null".as_ref()])
         .run()
         .exited(0);
@@ -118,8 +118,7 @@ fn a_command_that_cannot_be_started_is_told_as_in_the_foreground_and_leaves_no_r
         assert_eq!(detached.err(), foreground.err());
         assert!(!home.path("n").exists());
     }
-    for options in ["-r nofile=10:5", "-C /nonexistent", "--result /nonexistent/file", "--record /"]
-    {
+    for options in ["-C /nonexistent", "--result /nonexistent/file", "--record /"] {
         let ran = home.runcast(&format!("-d --id n {options}")).puppet("sleep").run().exited(125);
         ran.said_one_line("");
         assert!(!home.path("n").exists(), "{options}");
@@ -142,11 +141,11 @@ fn what_makes_no_sense_for_a_run_that_nobody_sees_is_refused() {
         "--heartbeat 1",
     ] {
         let option = options.split(' ').next().expect("there is one");
-        home.runcast(&format!("-d {options}")).puppet("say:no").run().refused(option);
+        home.runcast(&format!("-d {options}")).puppet("say:no").run().refused_usage(option);
     }
     for options in ["--id x", "--journal 1M", "--stdin open"] {
         let option = options.split(' ').next().expect("there is one");
-        home.runcast(options).puppet("say:no").run().refused(option);
+        home.runcast(options).puppet("say:no").run().refused_usage(option);
     }
     assert!(!home.runs.exists());
 }
@@ -156,7 +155,7 @@ fn a_name_that_is_none_is_refused() {
     let home = Home::new();
     let long = "x".repeat(65);
     for id in ["../up", "a/b", "", "-x", ".hid", &long, "a b", "ä", "."] {
-        home.runcast("-d").arg(format!("--id={id}")).puppet("say:no").run().refused("--id");
+        home.runcast("-d").arg(format!("--id={id}")).puppet("say:no").run().refused_usage("--id");
         for subcommand in ["attach", "wait", "send", "signal", "forget"] {
             assert_eq!(home.runcast(subcommand).arg("--").arg(id).run().code(), Some(125), "{id}");
         }
