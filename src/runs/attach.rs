@@ -201,6 +201,8 @@ pub(crate) struct Observer {
     end: Option<(Vec<u8>, Option<Before>)>,
     /// Its keeper died, and what it wrote before may still have to be read.
     is_lost: bool,
+    /// Whether `changes` was tried.
+    is_watched: bool,
     changes: Option<Inotify>,
     keeper: KeeperWatch,
 }
@@ -209,16 +211,6 @@ impl Observer {
     /// Finds the run.
     pub(crate) fn new(id: &RunId, from: From) -> Result<Self, Error> {
         let folder = Arc::new(find(id)?);
-        // Without it, it is looked at from time to time.
-        let changes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
-        let changes = changes.filter(|changes| {
-            let what = AddWatchFlags::IN_MODIFY
-                | AddWatchFlags::IN_CREATE
-                | AddWatchFlags::IN_MOVED_TO
-                | AddWatchFlags::IN_CLOSE_WRITE
-                | AddWatchFlags::IN_DELETE_SELF;
-            changes.add_watch(&socket_path(&folder.dir(), "."), what).is_ok()
-        });
         Ok(Self {
             id: id.clone(),
             follower: Follower::new(Arc::clone(&folder), from),
@@ -227,7 +219,8 @@ impl Observer {
             is_told: false,
             end: None,
             is_lost: false,
-            changes,
+            is_watched: false,
+            changes: None,
         })
     }
 
@@ -285,6 +278,13 @@ impl Observer {
         longest: Duration,
         consumers: &[BorrowedFd<'_>],
     ) -> Result<(), ConsumerGone> {
+        if !self.is_watched {
+            // Not before: to end a watch takes longer than to show a run that is over. What came until now is found
+            // by looking once more.
+            self.is_watched = true;
+            self.changes = watch(&self.folder);
+            return Ok(());
+        }
         let mut longest = longest.min(self.keeper.look(&self.folder));
         if self.changes.is_none() {
             longest = longest.min(LOOK_UNTOLD);
@@ -311,6 +311,18 @@ impl Observer {
         }
         Ok(())
     }
+}
+
+/// Tells of changes in the folder; `None` where that cannot be had.
+fn watch(folder: &Folder) -> Option<Inotify> {
+    let changes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
+    let what = AddWatchFlags::IN_MODIFY
+        | AddWatchFlags::IN_CREATE
+        | AddWatchFlags::IN_MOVED_TO
+        | AddWatchFlags::IN_CLOSE_WRITE
+        | AddWatchFlags::IN_DELETE_SELF;
+    changes.add_watch(&socket_path(&folder.dir(), "."), what).ok()?;
+    Some(changes)
 }
 
 /// Waits until a run is over, at most for `timeout`, and returns its result, a line with its end; `None`: it is

@@ -49,16 +49,19 @@ fn formats_and_their_options_are_those_of_the_foreground() {
 fn a_snapshot_of_a_run_that_has_gone_on_for_long_comes_as_soon_as_any() {
     let home = Home::new();
     let go = home.folder.path().join("go");
-    home.start("r", &format!("say:one sleep:1500 say:two say:three wait-file:{}", go.display()));
+    home.start("r", &format!("say:one sleep:4000 say:two say:three wait-file:{}", go.display()));
     let mut first = home.reader("-f ndjson", "r");
     first.shows("three");
     // What is shown when an interval ends is shown then, whatever time it is for the run.
+    let begun = std::time::Instant::now();
     let mut late = home.reader("-f snapshot --snapshot-every 50ms", "r");
     loop {
         if late.event_of("snapshot")["stdout"] == "one\ntwo\nthree\n" {
             break;
         }
     }
+    // Reckoned from the reader's start, it would be due only after as long as the run had gone on.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
     fs::write(&go, "").expect("it can be written");
     late.finish().exited(0);
     first.finish().exited(0);

@@ -113,9 +113,9 @@ fn a_bounded_journal_drops_its_oldest_whole_segments_and_says_exactly_what() {
 fn a_journal_takes_no_more_room_than_it_may_whatever_the_lines_are() {
     let home = Home::new();
     for (id, steps) in [
-        ("empty", "fill:stdout:1M:\\n"),
-        ("short", "fill:stdout:1M:a\\n"),
-        ("binary", "fill:stdout:1M:\\xff\\xfe\\n"),
+        ("empty", "fill:stdout:1000K:\\n"),
+        ("short", "fill:stdout:1000K:a\\n"),
+        ("binary", "fill:stdout:1000K:\\xff\\xfe\\n"),
         ("both", "repeat:20000 { say:x err:y }"),
     ] {
         home.start_with(id, "--journal 64K --partial-after never --max-output 1", steps);
