@@ -326,13 +326,13 @@ pub fn send(args: &SendArgs) -> Said {
         op: &'static str,
         offset: u64,
     }
-    let (id, mut source) = (&args.run.run, io::stdin().lock());
+    let id = &args.run.run;
     let sent = match args.remote.machine() {
         Some(host) => {
             let retry = args.remote.retry_timeout;
-            upkeep::send(&host, retry, id, &mut source, args.offset, args.eof)
+            upkeep::send(&host, retry, id, &mut io::stdin().lock(), args.offset, args.eof)
         }
-        None => attach::send(id, &mut source, args.offset, args.eof),
+        None => attach::send_input(id, args.offset, args.eof),
     };
     match sent {
         Ok(offset) => (line_of(&Sent { op: "stdin", offset }), 0),

@@ -119,7 +119,7 @@ fn send_ours(id: &RunId, patience: &Arc<Patience>) {
     let (id, patience) = (id.clone(), Arc::clone(patience));
     let told = Arc::clone(&patience);
     let made = std::thread::Builder::new().name("input".to_owned()).spawn(move || {
-        match send(&id, &mut io::stdin().lock(), None, true) {
+        match send_input(&id, None, true) {
             // That it is over is told by its result.
             Ok(_) | Err(Error::Run { fault: RunFault::Ended, .. }) => {}
             Err(error) => message::say_error(&error, &told),
@@ -442,17 +442,27 @@ pub fn signal(id: &RunId, what: Send) -> Result<(), Error> {
     }
 }
 
-/// Sends all that `source` gives to the standard input of a run, from `offset` on if that is said, and returns how
-/// many bytes that has then.
+/// Sends all that `source`, which never takes long, gives to the standard input of a run, from `offset` on if that is
+/// said, and returns how many bytes that has then.
 ///
 /// # Errors
 ///
 /// Where it is not taken.
 pub fn send(
     id: &RunId,
-    source: &mut (impl Read + AsFd),
+    source: &mut impl Read,
     offset: Option<u64>,
     eof: bool,
 ) -> Result<u64, Error> {
-    client::send(&find(id)?, id, source, offset, eof)
+    client::send(&find(id)?, id, source, None, offset, eof)
+}
+
+/// The same of our own standard input, however long that takes.
+///
+/// # Errors
+///
+/// Where it is not taken.
+pub fn send_input(id: &RunId, offset: Option<u64>, eof: bool) -> Result<u64, Error> {
+    let stdin = io::stdin();
+    client::send(&find(id)?, id, &mut stdin.lock(), Some(stdin.as_fd()), offset, eof)
 }

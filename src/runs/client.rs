@@ -1,7 +1,7 @@
 //! Speaks to the keeper of a run.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -147,8 +147,8 @@ fn hear(stream: UnixStream, folder: &Folder, id: &RunId) -> Result<Option<u64>, 
     }
 }
 
-/// Sends everything that `source` gives to the standard input of the run, from `offset` on if that is said.
-/// Returns how many bytes that input then has.
+/// Sends everything that `source` gives to the standard input of the run, from `offset` on if that is said;
+/// `waits_for` is what it reads from, where that may take long. Returns how many bytes that input then has.
 ///
 /// # Errors
 ///
@@ -156,7 +156,8 @@ fn hear(stream: UnixStream, folder: &Folder, id: &RunId) -> Result<Option<u64>, 
 pub(super) fn send(
     folder: &Folder,
     id: &RunId,
-    source: &mut (impl Read + AsFd),
+    source: &mut impl Read,
+    waits_for: Option<BorrowedFd<'_>>,
     mut offset: Option<u64>,
     eof: bool,
 ) -> Result<u64, Error> {
@@ -164,7 +165,7 @@ pub(super) fn send(
     let mut buffer = vec![0; MOST_PART_BYTES];
     let mut part = line(&Request::Send);
     loop {
-        if stream.write_all(&part).is_err() || is_answered_first(&stream, source) {
+        if stream.write_all(&part).is_err() || is_answered_first(&stream, waits_for) {
             break;
         }
         let count = match source.read(&mut buffer) {
@@ -184,13 +185,12 @@ pub(super) fn send(
     hear(stream, folder, id)?.ok_or_else(|| unanswered(folder, id))
 }
 
-/// Waits until there is something to send, or an answer before all was said, which then is a refusal: the source may
-/// be a terminal at which nobody types.
-fn is_answered_first(stream: &UnixStream, source: &impl AsFd) -> bool {
-    let mut fds = [
-        PollFd::new(stream.as_fd(), PollFlags::POLLIN),
-        PollFd::new(source.as_fd(), PollFlags::POLLIN),
-    ];
-    while poll(&mut fds, PollTimeout::NONE).is_err_and(|errno| errno == Errno::EINTR) {}
+/// Waits until there is something to send, if that has to be waited for, or an answer before all was said, which then
+/// is a refusal: the source may be a terminal at which nobody types.
+fn is_answered_first(stream: &UnixStream, source: Option<BorrowedFd<'_>>) -> bool {
+    let timeout = if source.is_some() { PollTimeout::NONE } else { PollTimeout::ZERO };
+    let fds = [Some(stream.as_fd()), source].into_iter().flatten();
+    let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    while poll(&mut fds, timeout).is_err_and(|errno| errno == Errno::EINTR) {}
     fds[0].revents().is_some_and(|events| !events.is_empty())
 }
