@@ -27,6 +27,7 @@ use crate::remote::upkeep;
 use crate::runs::attach::{self, Send, SendsInput};
 use crate::runs::follow::From;
 use crate::runs::list::{self, Listed};
+use crate::runs::observer;
 use crate::sys::signals::end_on;
 use crate::sys::terminal;
 
@@ -305,7 +306,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
 /// Waits for a run.
 #[must_use]
 pub fn wait(args: &WaitArgs) -> Said {
-    match attach::wait(&args.run.run, args.timeout.flatten()) {
+    match observer::wait(&args.run.run, args.timeout.flatten()) {
         Ok(Some(line)) => match parse(line.trim_ascii_end()) {
             Ok(Recorded::Event(Event::Result(result))) => {
                 (String::from_utf8_lossy(&line).into_owned(), result.status)

@@ -111,6 +111,13 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
+    /// One of a run that is none.
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> Self {
+        let (supervisor, _) = channel::to_supervisor().expect("a descriptor can be had");
+        Self { supervisor, stdin: None }
+    }
+
     /// Sends a signal to its processes.
     pub(crate) fn signal(&self, signal: Signal) {
         self.supervisor.send(Notice::Signal(signal));

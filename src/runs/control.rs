@@ -3,10 +3,14 @@
 //! It waits for nobody: each connection is read and written as far as that goes, and the command's standard input
 //! is filled as far as there is room. What a connection may hold here is bounded, and so is their number.
 
+mod connection;
+#[cfg(test)]
+mod properties;
+
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
@@ -20,7 +24,8 @@ use crate::engine::run::Handle;
 use crate::model::error::RunFault;
 use crate::model::signal::Signal;
 use crate::runs::input::{Input, Refused};
-use crate::runs::protocol::{Answer, MOST_LINE_BYTES, MOST_PART_BYTES, Request, line};
+use crate::runs::protocol::{Answer, MOST_LINE_BYTES, MOST_PART_BYTES, Request};
+use connection::{Connection, Stage};
 
 /// How many may be connected to one run at a time: each takes a descriptor of the keeper's. For one more, another
 /// has to go.
@@ -46,23 +51,12 @@ const READ_BYTES: usize = 16 * 1024;
 /// Hears all who speak to the run, for as long as the process lives.
 pub(super) fn serve(listener: UnixListener, mut handle: Handle) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let pipe = handle.stdin.take();
-    if let Some(pipe) = &pipe {
-        // It is the keeper's alone: the command has the other end.
-        fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_WRONLY | OFlag::O_NONBLOCK))?;
-    }
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let most = usize::try_from(soft / CONNECTIONS_PART).unwrap_or(MOST_CONNECTIONS);
-    let mut server = Server {
-        handle,
-        input: Input::default(),
-        has_input: pipe.is_some(),
-        pipe,
-        connections: Vec::new(),
-        most_connections: most.clamp(1, MOST_CONNECTIONS),
-    };
+    let pipe = handle.stdin.take();
+    let mut server = Server::new(handle, pipe, most.clamp(1, MOST_CONNECTIONS))?;
     loop {
-        server.turn(&listener);
+        server.turn(&listener, PollTimeout::NONE);
     }
 }
 
@@ -78,34 +72,19 @@ struct Server {
     most_connections: usize,
 }
 
-/// Somebody who speaks to the run.
-struct Connection {
-    stream: UnixStream,
-    stage: Stage,
-    /// What was read and not taken yet.
-    unread: Vec<u8>,
-    /// What is to be written.
-    answer: Vec<u8>,
-    is_over: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing was said yet.
-    New,
-    /// The end of the connection is all that is wanted.
-    Watching,
-    /// Standard input is sent; of the current part so many bytes are missing, which belong at `offset`.
-    Sending { missing: usize, offset: Option<u64> },
-    /// All was sent; the answer comes once the pipe has everything up to here.
-    Waiting { until: u64 },
-    /// The answer is all that is left.
-    Answered,
-}
-
 impl Server {
+    fn new(handle: Handle, pipe: Option<OwnedFd>, most_connections: usize) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            // It is the keeper's alone: the command has the other end.
+            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_WRONLY | OFlag::O_NONBLOCK))?;
+        }
+        let (input, connections) = (Input::default(), Vec::new());
+        let has_input = pipe.is_some();
+        Ok(Self { handle, input, pipe, has_input, connections, most_connections })
+    }
+
     /// Waits for whatever comes first, and does what has come.
-    fn turn(&mut self, listener: &UnixListener) {
+    fn turn(&mut self, listener: &UnixListener, longest: PollTimeout) {
         let mut fds = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         let has_room = self.input.room() >= MOST_PART_BYTES;
         for connection in &self.connections {
@@ -118,7 +97,7 @@ impl Server {
             fds.push(PollFd::new(pipe.as_fd(), wants));
         }
         // Interrupted or not, all are looked at.
-        let _ = poll(&mut fds, PollTimeout::NONE);
+        let _ = poll(&mut fds, longest);
         let ready: Vec<PollFlags> =
             fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
         drop(fds);
@@ -158,13 +137,7 @@ impl Server {
                     if self.connections.len() >= self.most_connections {
                         self.make_room();
                     }
-                    self.connections.push(Connection {
-                        stream,
-                        stage: Stage::New,
-                        unread: Vec::new(),
-                        answer: Vec::new(),
-                        is_over: false,
-                    });
+                    self.connections.push(Connection::new(stream));
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -370,29 +343,6 @@ impl Server {
             // take the answer with it.
             let _ = connection.stream.shutdown(Shutdown::Write);
         }
-    }
-}
-
-impl Connection {
-    /// What to wait for.
-    fn wants(&self, has_room: bool) -> PollFlags {
-        let mut wants = PollFlags::empty();
-        let reads = match self.stage {
-            Stage::New | Stage::Watching | Stage::Waiting { .. } | Stage::Answered => true,
-            Stage::Sending { .. } => has_room && self.unread.len() < MOST_LINE_BYTES,
-        };
-        if reads {
-            wants |= PollFlags::POLLIN;
-        }
-        if !self.answer.is_empty() {
-            wants |= PollFlags::POLLOUT;
-        }
-        wants
-    }
-
-    fn conclude(&mut self, answer: &Answer) {
-        self.answer = line(answer);
-        self.stage = Stage::Answered;
     }
 }
 

@@ -15,6 +15,7 @@ pub mod input;
 pub mod journal;
 mod keeper;
 pub mod list;
+pub mod observer;
 #[cfg(test)]
 mod properties;
 mod protocol;
