@@ -6,6 +6,7 @@ mod backends;
 mod consumer;
 mod decoration;
 mod descriptors;
+mod detached;
 mod docs;
 mod endurance;
 mod environment;

@@ -9,6 +9,7 @@
 //! hour, a ratio about the programs. Whatever writes, reads and keeps the time is this program itself, started
 //! again as a [`play::Play`].
 
+mod attach;
 mod crowd;
 mod decorated;
 mod delay;
@@ -59,6 +60,7 @@ fn compare(settings: &Settings) -> io::Result<()> {
             Workload::Delay => delay::compare(settings, &mut report)?,
             Workload::Memory => memory::compare(settings, &mut report)?,
             Workload::Crowd => crowd::compare(settings, &mut report)?,
+            Workload::Attach => attach::compare(settings, &mut report)?,
         }
     }
     report.finish()

@@ -24,10 +24,12 @@ pub(crate) enum Workload {
     Memory,
     /// Many runs at once.
     Crowd,
+    /// A detached run shown again.
+    Attach,
 }
 
 impl Workload {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 8] = [
         ("startup", Self::Startup),
         ("ndjson", Self::Ndjson),
         ("text", Self::Text),
@@ -35,6 +37,7 @@ impl Workload {
         ("delay", Self::Delay),
         ("memory", Self::Memory),
         ("crowd", Self::Crowd),
+        ("attach", Self::Attach),
     ];
 }
 
@@ -63,7 +66,7 @@ pub(crate) struct Settings {
 
 const USAGE: &str =
     "usage: cargo bench --bench compare -- [WORKLOAD...] [--reps N] [--quick] [--bin PATH]
-workloads: startup ndjson text decorated delay memory crowd";
+workloads: startup ndjson text decorated delay memory crowd attach";
 
 impl Settings {
     /// Reads the command line.

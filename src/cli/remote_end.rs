@@ -20,9 +20,10 @@ use crate::model::error::{Error, RunFault, STATUS_FAILED};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::remote::wire::{ALIVE_EVERY, Ask, Bytes, MAGIC, MOST_PART_BYTES, Tell, line};
-use crate::runs::attach::{self, ConsumerGone, News, Observer, Send};
+use crate::runs::attach::{self, Send};
 use crate::runs::follow::From;
 use crate::runs::list;
+use crate::runs::observer::{ConsumerGone, News, Observer};
 use crate::sys::descriptors;
 
 /// How long the other side may take to say that it has seen the result.

@@ -27,6 +27,7 @@ use crate::remote::upkeep;
 use crate::runs::attach::{self, Send, SendsInput};
 use crate::runs::follow::From;
 use crate::runs::list::{self, Listed};
+use crate::runs::observer;
 use crate::sys::signals::end_on;
 use crate::sys::terminal;
 
@@ -305,7 +306,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
 /// Waits for a run.
 #[must_use]
 pub fn wait(args: &WaitArgs) -> Said {
-    match attach::wait(&args.run.run, args.timeout.flatten()) {
+    match observer::wait(&args.run.run, args.timeout.flatten()) {
         Ok(Some(line)) => match parse(line.trim_ascii_end()) {
             Ok(Recorded::Event(Event::Result(result))) => {
                 (String::from_utf8_lossy(&line).into_owned(), result.status)
@@ -326,13 +327,13 @@ pub fn send(args: &SendArgs) -> Said {
         op: &'static str,
         offset: u64,
     }
-    let (id, mut source) = (&args.run.run, io::stdin().lock());
+    let id = &args.run.run;
     let sent = match args.remote.machine() {
         Some(host) => {
             let retry = args.remote.retry_timeout;
-            upkeep::send(&host, retry, id, &mut source, args.offset, args.eof)
+            upkeep::send(&host, retry, id, &mut io::stdin().lock(), args.offset, args.eof)
         }
-        None => attach::send(id, &mut source, args.offset, args.eof),
+        None => attach::send_input(id, args.offset, args.eof),
     };
     match sent {
         Ok(offset) => (line_of(&Sent { op: "stdin", offset }), 0),

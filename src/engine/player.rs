@@ -19,13 +19,21 @@ pub(crate) struct Player {
     counts: bool,
     /// The exit status that the run ended with, once its result was shown.
     status: Option<u8>,
+    /// The time of the last line that told one and was read.
+    last_at: Duration,
 }
 
 impl Player {
     /// Shows a run in this sink, which shows this format.
     pub(crate) fn new(sink: Box<dyn Sink>, format: Format, capture: &Capture) -> Self {
         let flows = [Flow::new(capture), Flow::new(capture)];
-        Self { sink, flows, counts: format == Format::Snapshot, status: None }
+        Self {
+            sink,
+            flows,
+            counts: format == Format::Snapshot,
+            status: None,
+            last_at: Duration::ZERO,
+        }
     }
 
     /// Shows a line that was read back, and is `line` with its end.
@@ -36,6 +44,9 @@ impl Player {
     pub(crate) fn show(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
         if let Recorded::Event(Event::Result(result)) = recorded {
             self.status = Some(result.status);
+        }
+        if let Some(at) = recorded.at() {
+            self.last_at = at;
         }
         self.sink.recorded(recorded, line)?;
         if let (true, Recorded::Chunk(chunk)) = (self.counts, recorded) {
@@ -81,6 +92,11 @@ impl Player {
     /// The exit status that the run ended with, once its result was shown.
     pub(crate) fn status(&self) -> Option<u8> {
         self.status
+    }
+
+    /// The time of the last line that told one, as far as lines were read to be shown.
+    pub(crate) fn last_at(&self) -> Duration {
+        self.last_at
     }
 
     /// What it is shown in.

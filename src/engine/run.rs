@@ -106,12 +106,18 @@ pub(crate) fn keep(
 #[derive(Debug)]
 pub(crate) struct Handle {
     supervisor: ToSupervisor,
-    shared: Arc<Shared>,
     /// The writing end of its standard input, where others may write into that.
     pub(crate) stdin: Option<OwnedFd>,
 }
 
 impl Handle {
+    /// One of a run that is none.
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> Self {
+        let (supervisor, _) = channel::to_supervisor().expect("a descriptor can be had");
+        Self { supervisor, stdin: None }
+    }
+
     /// Sends a signal to its processes.
     pub(crate) fn signal(&self, signal: Signal) {
         self.supervisor.send(Notice::Signal(signal));
@@ -125,11 +131,6 @@ impl Handle {
     /// Stops it as a timeout would.
     pub(crate) fn stop(&self) {
         self.supervisor.send(Notice::Stop);
-    }
-
-    /// Whether the command has ended.
-    pub(crate) fn has_command_ended(&self) -> bool {
-        self.shared.has_command_ended()
     }
 }
 
@@ -189,8 +190,7 @@ fn supervise(
         .and_then(|readers| start_typist(typist, &to_pump).map(|()| readers))
         .inspect_err(|_| if_threads_fail.abandon())?;
 
-    let handle =
-        Handle { supervisor: to_supervisor.clone(), shared: Arc::clone(&shared), stdin: stdin_end };
+    let handle = Handle { supervisor: to_supervisor.clone(), stdin: stdin_end };
     let mut pump = Pump::new(sink, shared, to_supervisor.clone(), readers, &spec.capture, display);
     if let Some(started) = &started
         && let Err(error) = on_started(handle, started)

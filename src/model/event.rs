@@ -316,7 +316,7 @@ pub struct SnapshotCut {
 }
 
 /// How a run ended, with its output: the last line, and what `--result` writes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema), schemars(rename = "Result"))]
 pub struct RunResult<'a> {
     /// The exit code of the command itself; null where a signal ended it or it never started.

@@ -1,10 +1,13 @@
 //! Speaks to the keeper of a run.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use std::os::fd::AsFd;
 
 use crate::model::error::{Error, ErrorCode, RunFault, STATUS_FAILED};
 use crate::model::run_id::RunId;
@@ -32,24 +35,56 @@ fn connect(folder: &Folder) -> io::Result<UnixStream> {
     UnixStream::connect(socket_path(&folder.dir(), SOCKET))
 }
 
+/// How long to wait for a keeper that lives and cannot be connected to: it has just begun, or just ends. Too short,
+/// and a busy machine makes it fail; longer is only waiting for nothing.
+const LONGEST_CONNECT: Duration = Duration::from_secs(5);
+
+/// How often to try.
+const TRY_AGAIN: Duration = Duration::from_millis(5);
+
 /// Connects to a keeper that has to live.
 fn speak(folder: &Folder, id: &RunId) -> Result<UnixStream, Error> {
-    let told = |source| Error::Output { what: format!("the keeper of {id}"), source };
-    match folder.state().map_err(told)? {
-        State::Running | State::Starting => match connect(folder) {
-            Ok(stream) => Ok(stream),
-            // It ended just now, or has not opened its ears yet.
-            Err(error) => match folder.state().map_err(told)? {
-                State::Ended(_) => Err(of(id, RunFault::Ended)),
-                State::Lost => Err(of(id, RunFault::Lost)),
-                _ => Err(told(error)),
-            },
-        },
+    let begun = Instant::now();
+    loop {
+        lives(folder, id)?;
+        match connect(folder) {
+            Ok(stream) => return Ok(stream),
+            Err(_) if begun.elapsed() < LONGEST_CONNECT => thread::sleep(TRY_AGAIN),
+            Err(error) => return Err(silent(id, error)),
+        }
+    }
+}
+
+/// Says why there is nobody to speak to, if there is nobody.
+fn lives(folder: &Folder, id: &RunId) -> Result<(), Error> {
+    match folder.state().map_err(|error| silent(id, error))? {
+        State::Running | State::Starting => Ok(()),
         State::Ended(_) => Err(of(id, RunFault::Ended)),
         State::Lost => Err(of(id, RunFault::Lost)),
         State::Elsewhere(host) => Err(elsewhere(id, &host)),
     }
 }
+
+/// The keeper lives and cannot be spoken to.
+fn silent(id: &RunId, source: io::Error) -> Error {
+    Error::Output { what: format!("the keeper of {id}"), source }
+}
+
+/// The keeper ended the connection without an answer: why?
+fn unanswered(folder: &Folder, id: &RunId) -> Error {
+    let begun = Instant::now();
+    loop {
+        match lives(folder, id) {
+            Err(error) => return error,
+            // It may be about to end, which cuts its connections first.
+            Ok(()) if begun.elapsed() < LONGEST_END => thread::sleep(TRY_AGAIN),
+            Ok(()) => return silent(id, io::Error::other("it has too many connections")),
+        }
+    }
+}
+
+/// How long a keeper that cuts a connection may take to end. Longer, and one that only has too many is told late.
+const LONGEST_END: Duration = Duration::from_millis(200);
 
 /// The run is kept on another machine.
 pub(super) fn elsewhere(id: &RunId, host: &str) -> Error {
@@ -87,13 +122,13 @@ pub(super) fn stop(folder: &Folder, id: &RunId) -> Result<(), Error> {
 fn ask(folder: &Folder, id: &RunId, request: &Request) -> Result<(), Error> {
     let mut stream = speak(folder, id)?;
     if stream.write_all(&line(request)).is_err() {
-        return Err(of(id, RunFault::Ended));
+        return Err(unanswered(folder, id));
     }
-    hear(stream, id).map(drop)
+    hear(stream, folder, id).map(drop)
 }
 
 /// Waits for the answer.
-fn hear(stream: UnixStream, id: &RunId) -> Result<Option<u64>, Error> {
+fn hear(stream: UnixStream, folder: &Folder, id: &RunId) -> Result<Option<u64>, Error> {
     let mut answer = Vec::new();
     // However it fails, the keeper is no more.
     let _ = BufReader::new(stream).read_until(b'\n', &mut answer);
@@ -108,12 +143,12 @@ fn hear(stream: UnixStream, id: &RunId) -> Result<Option<u64>, Error> {
                 message: format!("{id}: {message}{}", from.unwrap_or_default()),
             })
         }
-        Err(_) => Err(of(id, RunFault::Ended)),
+        Err(_) => Err(unanswered(folder, id)),
     }
 }
 
-/// Sends everything that `source` gives to the standard input of the run, from `offset` on if that is said.
-/// Returns how many bytes that input then has.
+/// Sends everything that `source` gives to the standard input of the run, from `offset` on if that is said;
+/// `waits_for` is what it reads from, where that may take long. Returns how many bytes that input then has.
 ///
 /// # Errors
 ///
@@ -122,6 +157,7 @@ pub(super) fn send(
     folder: &Folder,
     id: &RunId,
     source: &mut impl Read,
+    waits_for: Option<BorrowedFd<'_>>,
     mut offset: Option<u64>,
     eof: bool,
 ) -> Result<u64, Error> {
@@ -129,7 +165,7 @@ pub(super) fn send(
     let mut buffer = vec![0; MOST_PART_BYTES];
     let mut part = line(&Request::Send);
     loop {
-        if stream.write_all(&part).is_err() || is_answered(&stream) {
+        if stream.write_all(&part).is_err() || is_answered_first(&stream, waits_for) {
             break;
         }
         let count = match source.read(&mut buffer) {
@@ -146,11 +182,15 @@ pub(super) fn send(
         part.extend_from_slice(&buffer[..count]);
         offset = offset.map(|offset| offset + count as u64);
     }
-    hear(stream, id)?.ok_or_else(|| of(id, RunFault::Ended))
+    hear(stream, folder, id)?.ok_or_else(|| unanswered(folder, id))
 }
 
-/// Whether there is an answer, before all was said: then it is a refusal.
-fn is_answered(stream: &UnixStream) -> bool {
-    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
-    matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
+/// Waits until there is something to send, if that has to be waited for, or an answer before all was said, which then
+/// is a refusal: the source may be a terminal at which nobody types.
+fn is_answered_first(stream: &UnixStream, source: Option<BorrowedFd<'_>>) -> bool {
+    let timeout = if source.is_some() { PollTimeout::NONE } else { PollTimeout::ZERO };
+    let fds = [Some(stream.as_fd()), source].into_iter().flatten();
+    let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    while poll(&mut fds, timeout).is_err_and(|errno| errno == Errno::EINTR) {}
+    fds[0].revents().is_some_and(|events| !events.is_empty())
 }

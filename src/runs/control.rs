@@ -3,38 +3,60 @@
 //! It waits for nobody: each connection is read and written as far as that goes, and the command's standard input
 //! is filled as far as there is room. What a connection may hold here is bounded, and so is their number.
 
+mod connection;
+#[cfg(test)]
+mod properties;
+
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::engine::run::Handle;
 use crate::model::error::RunFault;
 use crate::model::signal::Signal;
 use crate::runs::input::{Input, Refused};
-use crate::runs::protocol::{Answer, MOST_LINE_BYTES, MOST_PART_BYTES, Request, line};
+use crate::runs::protocol::{Answer, MOST_LINE_BYTES, MOST_PART_BYTES, Request};
+use connection::{Connection, Stage};
 
-/// How many may speak to one run at a time. More are turned away: each takes a descriptor of the keeper's.
+/// How many may be connected to one run at a time: each takes a descriptor of the keeper's. For one more, another
+/// has to go.
 const MOST_CONNECTIONS: usize = 800;
+
+/// Which part of the descriptors that the keeper may have is for connections. The rest is for the run itself, which
+/// could not even write its result without one.
+const CONNECTIONS_PART: u64 = 2;
+
+/// How often one connection is read before the others have their turn. Fewer, and a large input costs more
+/// rounds; more, and who sends without end makes the others wait for longer.
+const READS_A_TURN: usize = 16;
+
+/// How long to wait where nobody can be taken in or let go.
+const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
+
+/// How many are taken in before the others have their turn.
+const ACCEPTS_A_TURN: usize = 64;
+
+/// What one read takes at most.
+const READ_BYTES: usize = 16 * 1024;
 
 /// Hears all who speak to the run, for as long as the process lives.
 pub(super) fn serve(listener: UnixListener, mut handle: Handle) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let most = usize::try_from(soft / CONNECTIONS_PART).unwrap_or(MOST_CONNECTIONS);
     let pipe = handle.stdin.take();
-    if let Some(pipe) = &pipe {
-        // It is the keeper's alone: the command has the other end.
-        fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_WRONLY | OFlag::O_NONBLOCK))?;
-    }
-    let mut server =
-        Server { handle, input: Input::default(), pipe, has_input: false, connections: Vec::new() };
-    server.has_input = server.pipe.is_some();
+    let mut server = Server::new(handle, pipe, most.clamp(1, MOST_CONNECTIONS))?;
     loop {
-        server.turn(&listener);
+        server.turn(&listener, PollTimeout::NONE);
     }
 }
 
@@ -45,37 +67,24 @@ struct Server {
     pipe: Option<OwnedFd>,
     /// Whether it was ever open to others.
     has_input: bool,
+    /// The longest there first.
     connections: Vec<Connection>,
-}
-
-/// Somebody who speaks to the run.
-struct Connection {
-    stream: UnixStream,
-    stage: Stage,
-    /// What was read and not taken yet.
-    unread: Vec<u8>,
-    /// What is to be written.
-    answer: Vec<u8>,
-    is_over: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing was said yet.
-    New,
-    /// The end of the connection is all that is wanted.
-    Watching,
-    /// Standard input is sent; of the current part so many bytes are missing, which belong at `offset`.
-    Sending { missing: usize, offset: Option<u64> },
-    /// All was sent; the answer comes once the pipe has everything up to here.
-    Waiting { until: u64 },
-    /// The answer is all that is left.
-    Answered,
+    most_connections: usize,
 }
 
 impl Server {
+    fn new(handle: Handle, pipe: Option<OwnedFd>, most_connections: usize) -> io::Result<Self> {
+        if let Some(pipe) = &pipe {
+            // It is the keeper's alone: the command has the other end.
+            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_WRONLY | OFlag::O_NONBLOCK))?;
+        }
+        let (input, connections) = (Input::default(), Vec::new());
+        let has_input = pipe.is_some();
+        Ok(Self { handle, input, pipe, has_input, connections, most_connections })
+    }
+
     /// Waits for whatever comes first, and does what has come.
-    fn turn(&mut self, listener: &UnixListener) {
+    fn turn(&mut self, listener: &UnixListener, longest: PollTimeout) {
         let mut fds = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         let has_room = self.input.room() >= MOST_PART_BYTES;
         for connection in &self.connections {
@@ -88,16 +97,25 @@ impl Server {
             fds.push(PollFd::new(pipe.as_fd(), wants));
         }
         // Interrupted or not, all are looked at.
-        let _ = poll(&mut fds, PollTimeout::NONE);
-        let ready: Vec<bool> =
-            fds.iter().map(|fd| fd.revents().is_some_and(|events| !events.is_empty())).collect();
+        let _ = poll(&mut fds, longest);
+        let ready: Vec<PollFlags> =
+            fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
         drop(fds);
-        if ready.get(pipe_at).copied().unwrap_or(false) {
+        if ready.get(pipe_at).is_some_and(|events| !events.is_empty()) {
             self.fill_pipe();
         }
         let mut connections = std::mem::take(&mut self.connections);
-        for (connection, is_ready) in connections.iter_mut().zip(&ready[1..]) {
-            if *is_ready {
+        for (connection, events) in connections.iter_mut().zip(&ready[1..]) {
+            if events.is_empty() {
+                continue;
+            }
+            let is_gone = events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR);
+            let has_room = self.input.room() >= MOST_PART_BYTES;
+            if is_gone && !connection.wants(has_room).contains(PollFlags::POLLIN) {
+                // What it sent last has no room, and nobody waits to hear that it was taken. Kept, it would
+                // wake us again and again.
+                connection.is_over = true;
+            } else {
                 self.hear(connection);
             }
         }
@@ -107,24 +125,49 @@ impl Server {
         }
         connections.retain(|connection| !connection.is_over);
         self.connections = connections;
-        if ready[0] {
+        if !ready[0].is_empty() {
             self.accept(listener);
         }
     }
 
     fn accept(&mut self, listener: &UnixListener) {
-        while let Ok((stream, _)) = listener.accept() {
-            if self.connections.len() >= MOST_CONNECTIONS || stream.set_nonblocking(true).is_err() {
-                continue;
+        for _ in 0..ACCEPTS_A_TURN {
+            match listener.accept() {
+                Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
+                    if self.connections.len() >= self.most_connections {
+                        self.make_room();
+                    }
+                    self.connections.push(Connection::new(stream));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    // Without a descriptor to take it with, whoever waits would wake us again and again.
+                    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+                        && !self.make_room()
+                    {
+                        thread::sleep(NO_DESCRIPTOR_PAUSE);
+                    }
+                    return;
+                }
             }
-            let (unread, answer) = (Vec::new(), Vec::new());
-            self.connections.push(Connection {
-                stream,
-                stage: Stage::New,
-                unread,
-                answer,
-                is_over: false,
-            });
+        }
+    }
+
+    /// Ends the connection that is missed least: one that has had its answer or said nothing, the oldest first;
+    /// else one that only watches, and can look for itself. `false`: there is none.
+    fn make_room(&mut self) -> bool {
+        let rank = |connection: &Connection| match connection.stage {
+            Stage::New | Stage::Answered => 0,
+            Stage::Watching => 1,
+            Stage::Sending { .. } | Stage::Waiting { .. } => 2,
+        };
+        let ranked = self.connections.iter().enumerate();
+        match ranked.min_by_key(|(_, connection)| rank(connection)) {
+            Some((at, _)) => {
+                self.connections.remove(at);
+                true
+            }
+            None => false,
         }
     }
 
@@ -155,8 +198,8 @@ impl Server {
 
     /// Reads what a connection has to say, and does it.
     fn hear(&mut self, connection: &mut Connection) {
-        let mut buffer = [0; 16 * 1024];
-        loop {
+        let mut buffer = [0; READ_BYTES];
+        for _ in 0..READS_A_TURN {
             self.take(connection);
             let has_room = self.input.room() >= MOST_PART_BYTES;
             if connection.is_over || !connection.wants(has_room).contains(PollFlags::POLLIN) {
@@ -234,13 +277,8 @@ impl Server {
                 connection.conclude(&self.with_signal(&signal, Handle::receive));
             }
             Request::Stop if !is_sending => {
-                let answer = if self.handle.has_command_ended() {
-                    fault(RunFault::Ended, None)
-                } else {
-                    self.handle.stop();
-                    Answer::Done
-                };
-                connection.conclude(&answer);
+                self.handle.stop();
+                connection.conclude(&Answer::Done);
             }
             Request::Send if !is_sending => {
                 if self.has_input {
@@ -265,7 +303,6 @@ impl Server {
     /// Does something with a signal, by its name.
     fn with_signal(&self, name: &str, what: fn(&Handle, Signal)) -> Answer {
         match Signal::from_str(name) {
-            _ if self.handle.has_command_ended() => fault(RunFault::Ended, None),
             Ok(signal) => {
                 what(&self.handle, signal);
                 Answer::Done
@@ -306,29 +343,6 @@ impl Server {
             // take the answer with it.
             let _ = connection.stream.shutdown(Shutdown::Write);
         }
-    }
-}
-
-impl Connection {
-    /// What to wait for.
-    fn wants(&self, has_room: bool) -> PollFlags {
-        let mut wants = PollFlags::empty();
-        let reads = match self.stage {
-            Stage::New | Stage::Watching | Stage::Waiting { .. } | Stage::Answered => true,
-            Stage::Sending { .. } => has_room && self.unread.len() < MOST_PART_BYTES,
-        };
-        if reads {
-            wants |= PollFlags::POLLIN;
-        }
-        if !self.answer.is_empty() {
-            wants |= PollFlags::POLLOUT;
-        }
-        wants
-    }
-
-    fn conclude(&mut self, answer: &Answer) {
-        self.answer = line(answer);
-        self.stage = Stage::Answered;
     }
 }
 

@@ -5,22 +5,58 @@
 //! | `lock` | held by the keeper for as long as it lives |
 //! | `run` | what the run is: a line about it, and its `started` event |
 //! | `journal-N` | a segment of the journal, from chunk N on |
+//! | `totals` | how much output there was in all, in room that was kept for it; blank until the run is over |
 //! | `result` | the result, whole; absent until the run is over |
+//! | `result.reserved` | room for the least result, until there is one |
 //! | `control` | the socket that the keeper is spoken to through |
+//!
+//! The lock is one of the open file, for a part of it, so that whoever has inherited it holds it too, and others
+//! can ask for it without taking it: nobody who looks ever stands in the way of who takes it.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use nix::fcntl::{OFlag, openat, renameat};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl, openat, renameat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use crate::model::run_id::RunId;
+use crate::runs::closing::RESULT;
 use crate::runs::home::{FOLDER, names};
+
+/// The name of the file whose parts are locked.
+const LOCK: &str = "lock";
+
+/// What a part of the lock stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The run is kept.
+    Kept,
+    /// The folder is being taken out of its place: for one at a time, so that nobody takes another that has come
+    /// there meanwhile.
+    Removed,
+}
+
+impl Part {
+    fn as_flock(self) -> libc::flock {
+        // The constants are small numbers.
+        libc::flock {
+            l_type: libc::F_WRLCK as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: match self {
+                Self::Kept => 0,
+                Self::Removed => 1,
+            },
+            l_len: 1,
+            l_pid: 0,
+        }
+    }
+}
 
 /// The folder of one run.
 #[derive(Debug)]
@@ -44,6 +80,9 @@ pub struct About {
     /// Whether its standard input is open to others.
     pub stdin_open: bool,
 }
+
+/// The name of the file that says what the run is.
+pub(super) const ABOUT: &str = "run";
 
 /// The version of the folder's layout. Files and fields are added without changing it.
 pub const LAYOUT: u32 = 1;
@@ -77,10 +116,10 @@ impl Folder {
         Ok(Self { dir: dir.into() })
     }
 
-    /// Fills a new folder, and locks it.
+    /// Fills a new folder.
     pub(super) fn make(home: &OwnedFd, name: &str) -> io::Result<Self> {
         let folder = Self { dir: openat(home, name, FOLDER, Mode::empty())? };
-        folder.create("lock")?;
+        folder.create(LOCK)?;
         Ok(folder)
     }
 
@@ -89,14 +128,18 @@ impl Folder {
         Ok(Self { dir: self.dir.try_clone()? })
     }
 
-    /// Holds the lock, until the file is closed in every process that has it.
-    pub(super) fn lock(&self) -> io::Result<File> {
-        let file: File = self.open_file("lock", OFlag::O_RDWR)?;
-        file.try_lock().map_err(|error| match error {
-            TryLockError::Error(error) => error,
-            TryLockError::WouldBlock => io::Error::other("another process holds its lock"),
-        })?;
-        Ok(file)
+    /// Holds a part of the lock, until the file is closed in every process that has it. `None`: another holds it,
+    /// or there is none any more.
+    pub(super) fn lock(&self, part: Part) -> io::Result<Option<File>> {
+        let file = match self.open_file(LOCK, OFlag::O_RDWR) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&part.as_flock())) {
+            Ok(_) => Ok(Some(file)),
+            Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Whether a keeper, or who is about to become it, holds the lock.
@@ -105,14 +148,25 @@ impl Folder {
     ///
     /// Where that cannot be told.
     pub fn is_kept(&self) -> io::Result<bool> {
-        let file = match self.open_file("lock", OFlag::O_RDONLY) {
+        let file = match self.open_file(LOCK, OFlag::O_RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             opened => opened?,
         };
-        match file.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(error)) => Err(error),
+        let mut found = Part::Kept.as_flock();
+        fcntl(&file, FcntlArg::F_OFD_GETLK(&mut found))?;
+        Ok(i32::from(found.l_type) != libc::F_UNLCK)
+    }
+
+    /// Whether it was forgotten. What a run is, is deleted before anything else of it.
+    ///
+    /// # Errors
+    ///
+    /// Where that cannot be told.
+    pub(super) fn is_forgotten(&self) -> io::Result<bool> {
+        match self.open_file(ABOUT, OFlag::O_RDONLY) {
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
         }
     }
 
@@ -153,7 +207,7 @@ impl Folder {
         Ok(file)
     }
 
-    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+    pub(super) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let mut file = match self.open_file(name, OFlag::O_RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
@@ -191,8 +245,9 @@ impl Folder {
         }
     }
 
+    /// The names of its files that are texts.
     pub(super) fn names(&self) -> io::Result<Vec<String>> {
-        names(&self.dir)
+        Ok(names(&self.dir)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
     }
 
     /// Writes down what the run is.
@@ -200,7 +255,7 @@ impl Folder {
         let mut content = serde_json::to_vec(about)?;
         content.push(b'\n');
         content.extend_from_slice(started);
-        self.put("run", &content)
+        self.put(ABOUT, &content)
     }
 
     /// What the run is, and its `started` event, a line with its end; `None` where that is not written yet.
@@ -209,7 +264,7 @@ impl Folder {
     ///
     /// Where it cannot be read, or makes no sense.
     pub fn about(&self) -> io::Result<Option<(About, Vec<u8>)>> {
-        let Some(content) = self.read("run")? else { return Ok(None) };
+        let Some(content) = self.read(ABOUT)? else { return Ok(None) };
         let Some(end) = memchr::memchr(b'\n', &content) else {
             return Err(io::Error::other("what is written of it makes no sense"));
         };
@@ -223,7 +278,7 @@ impl Folder {
     ///
     /// Where it cannot be read.
     pub fn result(&self) -> io::Result<Option<Vec<u8>>> {
-        self.read("result")
+        self.read(RESULT)
     }
 
     /// What is known of the run.
@@ -239,10 +294,11 @@ impl Folder {
         let Some((about, _)) = self.about()? else {
             return Ok(if is_kept { State::Starting } else { State::Lost });
         };
-        if about.host != host() {
+        let is_of_this_boot = !about.boot.is_empty() && about.boot == boot();
+        if about.host != host() && !is_of_this_boot {
             return Ok(State::Elsewhere(about.host));
         }
-        if is_kept && about.boot == boot() {
+        if is_kept && (is_of_this_boot || about.boot.is_empty()) {
             return Ok(State::Running);
         }
         // Between the first look and the lock's it may have ended.
@@ -256,7 +312,7 @@ pub(super) fn host() -> String {
         .map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Which start of this machine it is.
+/// Which start of this machine it is. A name can be changed under a run; this cannot.
 pub(super) fn boot() -> String {
     // Where there is none, a run of before the last start is told by its lock.
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()

@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
-use crate::model::event::{Dropped, Event, Seconds, Stream};
+use crate::model::event::{Dropped, Event, Seconds};
 use crate::model::recorded::{Recorded, parse};
 use crate::runs::folder::Folder;
-use crate::runs::segments::{Before, chunk_seq, first_seq, name_of, position_after};
+use crate::runs::segments::{Before, chunk_seq, chunk_time, first_seq, name_of, position_after};
 use crate::sink::write_json_line;
 
 /// How much is read at a time, but for a line that is longer.
 const READ_BYTES: usize = 256 * 1024;
+
+/// The longest line that a segment begins with.
+const HEAD_BYTES: usize = 512;
 
 /// From where on a run is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,14 +38,18 @@ pub struct Follower {
     folder: Arc<Folder>,
     from: From,
     segment: Option<Segment>,
+    /// The one before it, which may be the one that tells how much there was.
+    previous: Option<Segment>,
     /// The number of the last chunk that was given, or passed over.
     last_seq: u64,
     /// Whole lines of each stream up to there.
     lines: [u64; 2],
     /// The time of the last line that told one.
     last_at: Duration,
-    /// Chunks up to this one are no longer there, and so many bytes of output with them.
-    gap: Option<(u64, u64)>,
+    /// A chunk, and bytes of output up to it, as far as that was found out.
+    known: (u64, u64),
+    /// What there was up to here is known, and some of it is no longer there.
+    gap: Option<Before>,
 }
 
 /// A segment that is being read.
@@ -63,9 +70,11 @@ impl Follower {
             folder,
             from,
             segment: None,
+            previous: None,
             last_seq,
             lines: [0; 2],
             last_at: Duration::ZERO,
+            known: (0, 0),
             gap: None,
         }
     }
@@ -81,25 +90,34 @@ impl Follower {
             if self.segment.is_none() && !self.open_first()? {
                 return Ok(false);
             }
-            let read = self.read()?;
-            if !read.is_empty() {
-                self.select(&read, lines)?;
-                if lines.is_empty() {
-                    continue;
-                }
+            if self.read_into(lines)? {
                 return Ok(true);
             }
             let Some(next) = self.newer()? else { return Ok(false) };
             // It was begun when this one was written to its end: whatever is left of this one is there now.
-            let rest = self.read()?;
-            if !rest.is_empty() {
-                self.select(&rest, lines)?;
-                if lines.is_empty() {
-                    continue;
-                }
+            if self.read_into(lines)? {
                 return Ok(true);
             }
-            self.segment = self.open(next)?;
+            let opened = self.open(next)?;
+            if opened.is_none() || next > self.last_seq.saturating_add(1) {
+                // Some are not there any more. How much there was before them this segment still tells.
+                self.find_known()?;
+            }
+            self.previous = std::mem::replace(&mut self.segment, opened);
+        }
+    }
+
+    /// Reads what there is in the segment until something of it is wanted. `false`: nothing is.
+    fn read_into(&mut self, lines: &mut Vec<u8>) -> io::Result<bool> {
+        loop {
+            let read = self.read()?;
+            if read.is_empty() {
+                return Ok(false);
+            }
+            self.select(&read, lines)?;
+            if !lines.is_empty() {
+                return Ok(true);
+            }
         }
     }
 
@@ -127,25 +145,39 @@ impl Follower {
 
     /// Opens the segment in which what is wanted begins, and finds the place in it.
     fn open_first(&mut self) -> io::Result<bool> {
-        if self.last_seq > 0 && !matches!(self.from, From::After(after) if after == self.last_seq) {
+        let begun = match self.from {
+            From::After(after) => self.last_seq > after,
+            From::Lines(_) => self.last_seq > 0,
+        };
+        if begun {
             // Segments were deleted faster than they were read: on with the oldest that is left.
             let next = self.firsts()?.into_iter().find(|&first| first > self.last_seq);
             self.segment = next.map_or(Ok(None), |next| self.open(next))?;
             return Ok(self.segment.is_some());
         }
         for first in self.firsts()?.into_iter().rev() {
-            let Some(mut segment) = self.open(first)? else { continue };
-            let content = whole_lines(&segment.file, 0)?;
-            let head = content.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
-            let before = Before::parse(head).unwrap_or_default();
             let begins_here = match self.from {
                 From::After(after) => first <= after.saturating_add(1),
-                From::Lines(lines) => before.lines[0] <= lines[0] && before.lines[1] <= lines[1],
+                From::Lines(_) => true,
             };
-            if begins_here && let From::After(after) = self.from {
-                segment.at = (position_after(&content, after)) as u64;
-            } else if begins_here {
-                (self.last_seq, self.lines) = (before.seq, before.lines);
+            let Some(mut segment) = self.open(first)? else { continue };
+            match self.from {
+                From::After(after) if begins_here => {
+                    let content = whole_lines(&segment.file, 0)?;
+                    segment.at = position_after(&content, after) as u64;
+                }
+                From::After(_) => {}
+                From::Lines(seen) => match head(&segment.file)? {
+                    Some(before) if before.is_within(seen) => {
+                        (self.last_seq, self.lines) = (before.seq, before.lines);
+                        self.known = (before.seq, before.sum_bytes());
+                    }
+                    // It is too late, or was just begun.
+                    _ => {
+                        self.segment = Some(segment);
+                        continue;
+                    }
+                },
             }
             self.segment = Some(segment);
             if begins_here {
@@ -153,6 +185,21 @@ impl Follower {
             }
         }
         Ok(self.segment.is_some())
+    }
+
+    /// Finds out how much output there was up to the last chunk that was given, as far as the segments at hand
+    /// tell that.
+    fn find_known(&mut self) -> io::Result<()> {
+        for segment in [&self.segment, &self.previous].into_iter().flatten() {
+            if self.known.0 == self.last_seq {
+                break;
+            }
+            let so_far = so_far(&segment.file, self.last_seq)?;
+            if let Some(so_far) = so_far.filter(|so_far| so_far.seq > self.known.0) {
+                self.known = (so_far.seq, so_far.sum_bytes());
+            }
+        }
+        Ok(())
     }
 
     /// The next whole lines of the segment.
@@ -178,21 +225,31 @@ impl Follower {
 
     /// Takes what is wanted of these lines.
     fn select(&mut self, read: &[u8], wanted: &mut Vec<u8>) -> io::Result<()> {
-        for line in read.split_inclusive(|&byte| byte == b'\n') {
-            match (self.from, chunk_seq(line)) {
-                (From::After(_), Some(seq)) => {
-                    if seq <= self.last_seq {
-                        continue;
-                    }
-                    if seq > self.last_seq + 1 {
+        // A file system that lost its power leaves zeros, which no line has.
+        let is_sound = memchr::memchr(0, read).is_none();
+        let is_by_seq = is_sound && matches!(self.from, From::After(_));
+        // Lines that are taken as they stand, together: from `begin` to `at`.
+        let (mut begin, mut at) = (0, 0);
+        while at < read.len() {
+            let end = memchr::memchr(b'\n', &read[at..]).map_or(read.len(), |end| at + end + 1);
+            let line = &read[at..end];
+            match chunk_seq(line).filter(|_| is_by_seq) {
+                Some(seq) if self.last_seq.checked_add(1) == Some(seq) => self.last_seq = seq,
+                seq => {
+                    wanted.extend_from_slice(&read[begin..at]);
+                    begin = end;
+                    if seq.is_none_or(|seq| seq > self.last_seq) {
                         self.select_parsed(line, wanted)?;
-                    } else {
-                        self.last_seq = seq;
-                        wanted.extend_from_slice(line);
                     }
                 }
-                _ => self.select_parsed(line, wanted)?,
             }
+            at = end;
+        }
+        let taken = &read[begin..];
+        wanted.extend_from_slice(taken);
+        let last = memchr::memrchr(b'\n', taken.strip_suffix(b"\n").unwrap_or(taken));
+        if let Some(at) = chunk_time(&taken[last.map_or(0, |end| end + 1)..]) {
+            self.last_at = at;
         }
         Ok(())
     }
@@ -201,8 +258,9 @@ impl Follower {
         if let Some(before) = Before::parse(line) {
             if before.seq > self.last_seq {
                 // Told with the time of what comes next.
-                self.gap = Some((before.seq, before.bytes.iter().sum()));
+                self.gap = Some(before);
             }
+            self.lines = before.lines;
             return Ok(());
         }
         // A line that makes no sense was cut by a power failure, with all behind it in its segment.
@@ -216,8 +274,9 @@ impl Follower {
                     return Ok(());
                 }
                 if chunk.seq > self.last_seq + 1 {
-                    let bytes = self.gap.take().map_or(0, |(_, bytes)| bytes);
-                    self.fill_gap(chunk.seq - 1, bytes, wanted)?;
+                    self.tell_gap(wanted)?;
+                    // Up to here for sure, whatever is known of it.
+                    self.tell_dropped(chunk.seq - 1, 0, wanted)?;
                 }
                 self.last_seq = chunk.seq;
                 let index = chunk.stream.index();
@@ -231,7 +290,9 @@ impl Follower {
                 }
             }
             Recorded::Event(Event::Dropped(dropped)) => {
-                self.fill_gap(dropped.after_seq + dropped.chunks, dropped.bytes, wanted)?;
+                self.tell_gap(wanted)?;
+                let up_to = dropped.after_seq.saturating_add(dropped.chunks);
+                self.tell_dropped(up_to, dropped.bytes, wanted)?;
             }
             // Who it is about tells it first, wherever it begins.
             Recorded::Event(Event::Started(_)) => {}
@@ -240,22 +301,35 @@ impl Follower {
         Ok(())
     }
 
-    /// Puts into `lines` what is to be said when nothing more comes: that the last chunks are not there.
+    /// Puts into `lines` what is to be said when nothing more comes: that the last chunks are not there. `totals` is
+    /// what there was in all, where that is known.
     ///
     /// # Errors
     ///
-    /// None that memory does not have.
-    pub fn finish(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
+    /// Where the journal cannot be read.
+    pub fn finish(&mut self, totals: Option<Before>, lines: &mut Vec<u8>) -> io::Result<()> {
         lines.clear();
-        if let Some((up_to, bytes)) = self.gap.take() {
-            self.fill_gap(up_to, bytes, lines)?;
+        self.tell_gap(lines)?;
+        if let Some(totals) = totals.filter(|totals| totals.seq > self.last_seq) {
+            self.gap = Some(totals);
+            self.tell_gap(lines)?;
         }
         Ok(())
     }
 
-    /// Tells that there is nothing up to this chunk, and so many bytes of output were in it, as far as that is
-    /// known.
-    fn fill_gap(&mut self, up_to: u64, bytes: u64, wanted: &mut Vec<u8>) -> io::Result<()> {
+    /// Tells of a gap that was found, if there is one.
+    fn tell_gap(&mut self, wanted: &mut Vec<u8>) -> io::Result<()> {
+        let Some(before) = self.gap.take() else { return Ok(()) };
+        self.find_known()?;
+        // What is not known to have been there before it counts too: whoever has seen it can tell.
+        let (_, seen) = self.known;
+        self.tell_dropped(before.seq, before.sum_bytes().saturating_sub(seen), wanted)?;
+        self.known = (before.seq, before.sum_bytes());
+        Ok(())
+    }
+
+    /// Tells that there is nothing up to this chunk, and so many bytes of output were in it.
+    fn tell_dropped(&mut self, up_to: u64, bytes: u64, wanted: &mut Vec<u8>) -> io::Result<()> {
         if up_to <= self.last_seq {
             return Ok(());
         }
@@ -268,6 +342,34 @@ impl Follower {
         self.last_seq = up_to;
         write_json_line(wanted, &Event::Dropped(dropped))
     }
+}
+
+/// What a segment tells there was up to this chunk, or to the last one before it that it has; `None`: nothing.
+fn so_far(file: &File, up_to: u64) -> io::Result<Option<Before>> {
+    let mut so_far: Option<Before> = None;
+    for line in whole_lines(file, 0)?.split_inclusive(|&byte| byte == b'\n') {
+        if let Some(before) = Before::parse(line) {
+            if before.seq > up_to {
+                break;
+            }
+            so_far = Some(before);
+        } else if let Ok(Recorded::Chunk(chunk)) = parse(line.trim_ascii_end()) {
+            if chunk.seq > up_to {
+                break;
+            }
+            if let Some(so_far) = &mut so_far {
+                so_far.add(&chunk);
+            }
+        }
+    }
+    Ok(so_far)
+}
+
+/// What was before a segment; `None` where it does not say so yet.
+fn head(file: &File) -> io::Result<Option<Before>> {
+    let mut content = [0; HEAD_BYTES];
+    let count = file.read_at(&mut content, 0)?;
+    Ok(memchr::memchr(b'\n', &content[..count]).and_then(|end| Before::parse(&content[..end])))
 }
 
 /// The whole lines of a file from a place on.
@@ -286,7 +388,7 @@ fn whole_lines(file: &File, from: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// What the journal has of each stream: bytes, in their order.
+/// What the journal knows of each stream: bytes, in their order.
 ///
 /// # Errors
 ///
@@ -295,14 +397,5 @@ pub fn bytes_so_far(folder: &Folder) -> io::Result<[u64; 2]> {
     let newest = folder.names()?.iter().filter_map(|name| first_seq(name)).max();
     let Some(newest) = newest else { return Ok([0; 2]) };
     let file = folder.open_file(&name_of(newest), OFlag::O_RDONLY)?;
-    let mut bytes = [0; 2];
-    for line in whole_lines(&file, 0)?.split_inclusive(|&byte| byte == b'\n') {
-        if let Some(before) = Before::parse(line) {
-            bytes = before.bytes;
-        } else if let Ok(Recorded::Chunk(chunk)) = parse(line.trim_ascii_end()) {
-            let index = Stream::index(chunk.stream);
-            bytes[index] += chunk.bytes.len() as u64;
-        }
-    }
-    Ok(bytes)
+    Ok(so_far(&file, u64::MAX)?.unwrap_or_default().bytes)
 }

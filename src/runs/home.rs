@@ -1,20 +1,22 @@
 //! The folder that the runs live in.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, renameat2};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use crate::model::error::{Error, reason};
 use crate::model::run_id::RunId;
-use crate::runs::folder::Folder;
+use crate::runs::folder::{ABOUT, Folder, Part, State};
 
 /// How a folder is opened: itself, and not what a link in its place leads to.
 pub(super) const FOLDER: OFlag =
@@ -39,7 +41,8 @@ pub struct Home {
 fn place() -> Result<PathBuf, Error> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = variable("RUNCAST_DIR") {
-        return Ok(path.into());
+        // With a slash at its end, or `/.`, a link would be followed.
+        return Ok(Path::new(&path).components().collect());
     }
     // A relative one is to be passed over, says the specification of these folders.
     if let Some(state) =
@@ -124,42 +127,55 @@ impl Home {
 
     /// Gives it the name of a run. `false`: there is one of that name.
     pub(super) fn finish(&self, unfinished: &str, id: &RunId) -> Result<bool, Error> {
-        let flags = RenameFlags::RENAME_NOREPLACE;
-        match renameat2(&self.dir, unfinished, &self.dir, id.as_str(), flags) {
+        // A folder takes the place of an empty one alone, and that of a run never is. So this needs no flag that
+        // some file systems do not have.
+        match renameat(&self.dir, unfinished, &self.dir, id.as_str()) {
             Ok(()) => Ok(true),
-            Err(nix::errno::Errno::EEXIST) => Ok(false),
+            Err(Errno::EEXIST | Errno::ENOTEMPTY) => Ok(false),
             Err(errno) => Err(failed(&self.path, &reason(&errno.into()))),
         }
     }
 
+    /// Makes sure that the names in it are there after a power cut.
+    pub(super) fn settle(&self) -> Result<(), Error> {
+        nix::unistd::fsync(&self.dir).map_err(|errno| failed(&self.path, &reason(&errno.into())))
+    }
+
     /// Deletes the folder of this name, if it is this one: out of sight at once, and then all that is in it.
-    /// `false`: another has taken its place meanwhile, and stays.
+    /// `false`: another has taken its place meanwhile, or somebody else is at it.
     pub(super) fn remove(&self, name: &str, folder: &Folder) -> Result<bool, Error> {
         let gone = format!("{FORGOTTEN}{}", RunId::fresh());
-        let rename = |from: &str, to: &str| {
-            renameat2(&self.dir, from, &self.dir, to, RenameFlags::RENAME_NOREPLACE)
-        };
         let remove = || -> io::Result<bool> {
-            match rename(name, &gone) {
-                Err(nix::errno::Errno::ENOENT) => return Ok(false),
-                renamed => renamed?,
+            // Only who has this takes the folder away, so its name stays its own until then.
+            let Some(_alone) = folder.lock(Part::Removed)? else { return Ok(false) };
+            match Folder::open_named(&self.dir, name) {
+                Ok(found) if found.is_same(folder)? => {}
+                Ok(_) => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(error),
             }
-            if !Folder::open_named(&self.dir, &gone)?.is_same(folder)? {
-                rename(&gone, name)?;
-                return Ok(false);
-            }
+            renameat(&self.dir, name, &self.dir, gone.as_str())?;
             self.delete(&gone).map(|()| true)
         };
         remove().map_err(|error| failed(&self.path.join(name), &reason(&error)))
     }
 
-    /// Deletes a folder of files.
+    /// Deletes a folder of files, first of all what it says of itself: who reads on then knows that it is not
+    /// whole any more. What is gone already was deleted by its keeper, which just ends, or by who tidies.
     fn delete(&self, name: &str) -> io::Result<()> {
-        let dir = openat(&self.dir, name, FOLDER, Mode::empty())?;
+        let is_done = |done: nix::Result<()>| match done {
+            Err(Errno::ENOENT) => Ok(()),
+            done => done,
+        };
+        let dir = match openat(&self.dir, name, FOLDER, Mode::empty()) {
+            Err(Errno::ENOENT) => return Ok(()),
+            opened => opened?,
+        };
+        is_done(unlinkat(&dir, ABOUT, UnlinkatFlags::NoRemoveDir))?;
         for file in names(&dir)? {
-            unlinkat(&dir, file.as_str(), UnlinkatFlags::NoRemoveDir)?;
+            is_done(unlinkat(&dir, file.as_os_str(), UnlinkatFlags::NoRemoveDir))?;
         }
-        unlinkat(&self.dir, name, UnlinkatFlags::RemoveDir)?;
+        is_done(unlinkat(&self.dir, name, UnlinkatFlags::RemoveDir))?;
         Ok(())
     }
 
@@ -170,14 +186,24 @@ impl Home {
     /// Where they cannot be read.
     pub fn ids(&self) -> Result<Vec<RunId>, Error> {
         let names = names(&self.dir).map_err(|error| failed(&self.path, &reason(&error)))?;
-        Ok(names.iter().filter_map(|name| RunId::parse(name).ok()).collect())
+        Ok(names.iter().filter_map(|name| RunId::parse(name.to_str()?).ok()).collect())
+    }
+
+    /// Deletes the folder of a run that was never started, if it is one.
+    pub(super) fn tidy_away(&self, id: &RunId) {
+        let Ok(folder) = self.run(id) else { return };
+        if matches!(folder.state(), Ok(State::Lost)) && matches!(folder.about(), Ok(None)) {
+            // Another may be at it; what stays is found the next time.
+            let _ = self.remove(id.as_str(), &folder);
+        }
     }
 
     /// Clears away what starts and forgets left behind that were killed.
     pub(super) fn tidy(&self) {
         for name in names(&self.dir).unwrap_or_default() {
+            let Some(name) = name.to_str() else { continue };
             let is_dead = match name.strip_prefix(UNFINISHED) {
-                Some(_) => Folder::open_named(&self.dir, &name).is_ok_and(|folder| {
+                Some(_) => Folder::open_named(&self.dir, name).is_ok_and(|folder| {
                     // A young one may just not be locked yet.
                     folder.age().is_ok_and(|age| age > STALE_AFTER)
                         && folder.is_kept().is_ok_and(|is_kept| !is_kept)
@@ -186,21 +212,20 @@ impl Home {
             };
             if is_dead {
                 // Another may be at it; what stays is found the next time.
-                let _ = self.delete(&name);
+                let _ = self.delete(name);
             }
         }
     }
 }
 
-/// The names in a folder that are texts.
-pub(super) fn names(dir: &OwnedFd) -> io::Result<Vec<String>> {
+/// The names in a folder.
+pub(super) fn names(dir: &OwnedFd) -> io::Result<Vec<OsString>> {
     let again = openat(dir, ".", FOLDER, Mode::empty())?;
     let mut names = Vec::new();
     for entry in nix::dir::Dir::from_fd(again)?.iter() {
         let entry = entry?;
-        if let Ok(name) = entry.file_name().to_str()
-            && !matches!(name, "." | "..")
-        {
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
             names.push(name.to_owned());
         }
     }

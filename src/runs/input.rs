@@ -58,7 +58,9 @@ impl Input {
     pub fn accept(&mut self, offset: Option<u64>, bytes: &[u8]) -> Result<(), Refused> {
         let offset = offset.unwrap_or(self.accepted);
         if offset > self.accepted {
-            return Err(Refused::Gap(self.accepted));
+            // Nothing could fill the gap where nothing is taken.
+            let is_closed = self.is_complete || self.is_unread;
+            return Err(if is_closed { Refused::Closed } else { Refused::Gap(self.accepted) });
         }
         let known = usize::try_from(self.accepted - offset).unwrap_or(usize::MAX);
         let new = bytes.get(known..).unwrap_or_default();

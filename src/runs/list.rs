@@ -51,8 +51,9 @@ pub fn list(mut tell: impl FnMut(Error)) -> Result<Vec<Listed>, Error> {
         });
         match found {
             Ok(Some(run)) => runs.push(run),
-            // It is just being started, or was just forgotten.
-            Ok(None) | Err(Error::Run { .. }) => {}
+            // It is just being started, or was just forgotten, or whoever was at it died.
+            Ok(None) => home.tidy_away(&id),
+            Err(Error::Run { .. }) => {}
             Err(error) => tell(error),
         }
     }

@@ -6,6 +6,7 @@
 
 pub mod attach;
 mod client;
+mod closing;
 mod control;
 pub mod folder;
 pub mod follow;
@@ -14,6 +15,9 @@ pub mod input;
 pub mod journal;
 mod keeper;
 pub mod list;
+pub mod observer;
+#[cfg(test)]
+mod properties;
 mod protocol;
 pub mod segments;
 pub mod start;

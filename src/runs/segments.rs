@@ -1,6 +1,10 @@
 //! The segments of a journal: their names, the line that each begins with, and where in one a chunk is.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use crate::model::recorded::RecordedChunk;
 
 /// What the name of a segment begins with; the number of its first chunk follows.
 const PREFIX: &str = "journal-";
@@ -30,6 +34,9 @@ pub struct Before {
     pub lines: [u64; 2],
     /// Bytes of standard output, and of standard error.
     pub bytes: [u64; 2],
+    /// Whether the last line of each is not whole yet.
+    #[serde(default)]
+    pub open: [bool; 2],
 }
 
 /// The shape of that line.
@@ -43,6 +50,30 @@ struct Line {
 const OP: &str = "segment";
 
 impl Before {
+    /// Bytes of both.
+    #[must_use]
+    pub fn sum_bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+
+    /// Adds a chunk that follows.
+    pub fn add(&mut self, chunk: &RecordedChunk<'_>) {
+        let index = chunk.stream.index();
+        self.seq = chunk.seq;
+        self.lines[index] += u64::from(!chunk.partial);
+        self.bytes[index] += chunk.bytes.len() as u64;
+        self.open[index] = chunk.partial;
+    }
+
+    /// Whether whoever has seen so many lines of each stream has seen all that was before.
+    #[must_use]
+    pub fn is_within(&self, seen_lines: [u64; 2]) -> bool {
+        (0..2).all(|index| {
+            let whole = self.lines[index];
+            whole < seen_lines[index] || (whole == seen_lines[index] && !self.open[index])
+        })
+    }
+
     /// The line, with its end.
     #[must_use]
     pub fn line(self) -> Vec<u8> {
@@ -66,13 +97,28 @@ impl Before {
 /// written by somebody else.
 #[must_use]
 pub fn chunk_seq(line: &[u8]) -> Option<u64> {
+    seq_and_rest(line).map(|(seq, _)| seq)
+}
+
+/// The time of such a chunk.
+#[must_use]
+pub fn chunk_time(line: &[u8]) -> Option<Duration> {
+    let (_, rest) = seq_and_rest(line)?;
+    let number = rest.strip_prefix(br#","t":"#)?;
+    let end = number.iter().position(|&byte| byte == b',')?;
+    let seconds = std::str::from_utf8(&number[..end]).ok()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn seq_and_rest(line: &[u8]) -> Option<(u64, &[u8])> {
     const OUT: &[u8] = br#"{"op":"chunk","kind":"stdout","seq":"#;
     const ERR: &[u8] = br#"{"op":"chunk","kind":"stderr","seq":"#;
     let rest = line.strip_prefix(OUT).or_else(|| line.strip_prefix(ERR))?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-    rest[..digits].iter().try_fold(0_u64, |number, digit| {
+    let seq = rest[..digits].iter().try_fold(0_u64, |number, digit| {
         number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-    })
+    })?;
+    Some((seq, &rest[digits..]))
 }
 
 /// Where in whole lines that are in the order of their numbers the first one begins whose chunk comes after
@@ -123,9 +169,19 @@ mod tests {
 
     #[test]
     fn what_was_before_comes_back_as_it_was_written() {
-        let before = Before { seq: 7, lines: [3, 4], bytes: [30, u64::MAX] };
+        let before = Before { seq: 7, lines: [3, 4], bytes: [30, u64::MAX], open: [true, false] };
         assert_eq!(Before::parse(&before.line()), Some(before));
         assert_eq!(Before::parse(br#"{"op":"chunk","seq":1}"#), None);
+    }
+
+    #[test]
+    fn a_chunk_tells_its_number_and_its_time() {
+        let line = br#"{"op":"chunk","kind":"stderr","seq":17,"t":1.500000,"content":"x\n"}"#;
+        assert_eq!(chunk_seq(line), Some(17));
+        assert_eq!(chunk_time(line), Some(Duration::from_millis(1500)));
+        for other in [&b"{}"[..], br#"{"op":"stop","t":1.5}"#, &line[..36], b""] {
+            assert_eq!((chunk_seq(other), chunk_time(other)), (None, None));
+        }
     }
 
     proptest! {

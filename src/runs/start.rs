@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 use sha2::{Digest, Sha256};
@@ -12,13 +12,17 @@ use sha2::{Digest, Sha256};
 use crate::model::error::{Error, RunFault};
 use crate::model::run_id::RunId;
 use crate::model::spec::{Display, Spec, Stdin};
-use crate::runs::folder::{About, Folder, LAYOUT, State, boot, host};
+use crate::runs::folder::{About, Folder, LAYOUT, Part, State, boot, host};
 use crate::runs::home::Home;
 use crate::runs::keeper::{self, Report, Task};
 use crate::sys::session::{Side, fork_away};
 
 /// How often to look whether another start of the same name has got somewhere.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How long to wait for the end of a keeper that failed. Too short, and its command may still be about when its
+/// starter has said that it failed; too long, and one that cannot be ended is waited for.
+const LONGEST_END: Duration = Duration::from_secs(10);
 
 /// What a run is to be, as far as that is not its command's matter.
 #[derive(Debug)]
@@ -56,7 +60,9 @@ pub fn start(spec: &Spec, display: &Display, request: &Request<'_>) -> Result<St
             return Ok(existing);
         }
         let (folder, name) = home.unfinished()?;
-        let lock = folder.lock().map_err(|source| Error::Spawn { step: "lock", source })?;
+        let lock = folder.lock(Part::Kept).map_err(|source| Error::Spawn { step: "lock", source });
+        // Its name is nobody else's, and nobody else locks it while it has that.
+        let lock = lock?.ok_or(Error::Internal("a new folder was locked"))?;
         if !home.finish(&name, &id)? {
             drop(lock);
             home.remove(&name, &folder)?;
@@ -73,10 +79,12 @@ pub fn start(spec: &Spec, display: &Display, request: &Request<'_>) -> Result<St
         };
         let task =
             Task { spec, display, id: &id, about: &about, journal_bytes: request.journal_bytes };
-        return match fork(&task, &folder, lock) {
+        return match fork(&task, &home, &folder, lock) {
             Ok(line) => Ok(Started { id, line, existing: false }),
             Err(error) => {
-                // No run remains of a command that cannot be started.
+                // No run remains of a command that cannot be started. One that was, and then could not be kept, is
+                // being stopped.
+                wait_for_end(&folder);
                 home.remove(id.as_str(), &folder)?;
                 Err(error)
             }
@@ -85,7 +93,7 @@ pub fn start(spec: &Spec, display: &Display, request: &Request<'_>) -> Result<St
 }
 
 /// Becomes two: the keeper, which never returns from here, and whoever waits for its report.
-fn fork(task: &Task<'_>, folder: &Folder, lock: File) -> Result<Vec<u8>, Error> {
+fn fork(task: &Task<'_>, home: &Home, folder: &Folder, lock: File) -> Result<Vec<u8>, Error> {
     let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC)
         .map_err(|errno| Error::Spawn { step: "pipe", source: errno.into() })?;
     let kept = [folder.dir(), lock.as_fd(), write.as_fd()];
@@ -97,6 +105,8 @@ fn fork(task: &Task<'_>, folder: &Folder, lock: File) -> Result<Vec<u8>, Error> 
         std::process::exit(0);
     }
     drop((write, lock));
+    // While the keeper is at its own part. Where it cannot be done, the run is there for as long as the machine is.
+    let _ = home.settle();
     let mut report = Vec::new();
     // However it fails, there is no report.
     let _ = File::from(read).read_to_end(&mut report);
@@ -110,6 +120,14 @@ fn fork(task: &Task<'_>, folder: &Folder, lock: File) -> Result<Vec<u8>, Error> 
         Ok(Some((_, line))) => Ok(line),
         Ok(None) => Err(Error::Internal("the keeper of the run wrote nothing down")),
         Err(source) => Err(Error::Spawn { step: "reading what the keeper wrote", source }),
+    }
+}
+
+/// Waits until a keeper that failed is gone, but not for ever.
+fn wait_for_end(folder: &Folder) {
+    let begun = Instant::now();
+    while begun.elapsed() < LONGEST_END && folder.is_kept().unwrap_or(false) {
+        thread::sleep(LOOK_AGAIN);
     }
 }
 
@@ -132,12 +150,12 @@ fn existing(home: &Home, id: &RunId, request: &Request<'_>) -> Result<Option<Sta
         }
         match folder.state().map_err(unreadable)? {
             // Another is at it: either it gets somewhere, or nothing of it remains.
-            State::Starting => thread::sleep(LOOK_AGAIN),
+            State::Starting => {}
             // Whoever was at it died.
-            _ => {
-                home.remove(id.as_str(), &folder)?;
-            }
+            _ if home.remove(id.as_str(), &folder)? => continue,
+            _ => {}
         }
+        thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -261,10 +261,10 @@ impl Destination {
         self.written_bytes + self.filled as u64
     }
 
-    /// Goes on with something else to write to, and an empty buffer.
-    pub fn restart(&mut self, outlet: Outlet) {
+    /// Goes on with something else to write to, which has so many bytes already, and an empty buffer.
+    pub fn restart(&mut self, outlet: Outlet, has_bytes: u64) {
         self.outlet = outlet;
-        (self.filled, self.written_bytes, self.is_lost) = (0, 0, false);
+        (self.filled, self.written_bytes, self.is_lost) = (0, has_bytes, false);
     }
 
     /// Lets go of what is in the buffer.

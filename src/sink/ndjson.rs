@@ -32,10 +32,25 @@ pub struct Ndjson {
     /// Lines that were put to their end, and bytes, in the order of the streams.
     lines: [u64; 2],
     bytes: [u64; 2],
+    /// Whether the last line of each is unfinished.
+    open: [bool; 2],
     /// Bytes of output whose chunks went whole into the buffer.
     put_bytes: u64,
     /// Bytes of output in the last chunk of which a part was written before the rest was put.
     split_bytes: u64,
+}
+
+/// What was put, whatever became of it; where there are two, in the order of the streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// The number of the last chunk.
+    pub seq: u64,
+    /// Whole lines.
+    pub lines: [u64; 2],
+    /// Bytes of output.
+    pub bytes: [u64; 2],
+    /// Whether the last line is unfinished.
+    pub open: [bool; 2],
 }
 
 impl Ndjson {
@@ -60,15 +75,17 @@ impl Ndjson {
             shows_time,
             lines: [0; 2],
             bytes: [0; 2],
+            open: [false; 2],
             put_bytes: 0,
             split_bytes: 0,
         }
     }
 
-    /// The number of the last chunk that was put, whole lines, and bytes of output, in the order of the streams.
+    /// What was put so far.
     #[must_use]
-    pub fn counts(&self) -> (u64, [u64; 2], [u64; 2]) {
-        (self.head.seq - 1, self.lines, self.bytes)
+    pub fn counts(&self) -> Counts {
+        let (lines, bytes, open) = (self.lines, self.bytes, self.open);
+        Counts { seq: self.head.seq - 1, lines, bytes, open }
     }
 
     fn set_time(&mut self, at: Duration) {
@@ -185,6 +202,7 @@ impl LineFormat for Ndjson {
         }
         let is_partial = matches!(piece, Piece::One { partial: true, .. });
         let ended = if is_partial { 0 } else { self.head.seq - first };
+        self.open[stream.index()] = is_partial;
         self.lines[stream.index()] += ended;
         self.bytes[stream.index()] += piece.bytes().len() as u64;
         put

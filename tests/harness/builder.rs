@@ -29,6 +29,7 @@ pub(crate) struct Runcast {
     stdout: Option<Stdio>,
     stderr: Option<Stdio>,
     mark: Mark,
+    writes_events: bool,
 }
 
 /// runcast with these options, divided at spaces.
@@ -46,6 +47,7 @@ pub(crate) fn runcast(options: &str) -> Runcast {
         stdout: None,
         stderr: None,
         mark: Mark::new(),
+        writes_events: true,
     }
 }
 
@@ -168,6 +170,12 @@ impl Runcast {
         self
     }
 
+    /// With lines that look like events and are none, or none that this version would write.
+    pub(crate) fn writes_no_events(mut self) -> Self {
+        self.writes_events = false;
+        self
+    }
+
     /// Starts it.
     pub(crate) fn start(self) -> Live {
         let mut argv = self.before;
@@ -193,7 +201,7 @@ impl Runcast {
         };
         // The test's own copies of the descriptors given above go with it.
         drop(command);
-        Live::new(child, self.input, self.mark)
+        Live::new(child, self.input, self.mark, self.writes_events)
     }
 
     /// Runs it to its end.

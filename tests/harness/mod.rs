@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(crate) use builder::{Runcast, copies_for_everyone, launch, ndjson, runcast, script};
 pub(crate) use event::{Event, check_result};
 pub(crate) use live::Live;
-pub(crate) use process::{Mark, alive, children, peak_rss_bytes, state};
+pub(crate) use process::{Mark, alive, children, parent, peak_rss_bytes, state};
 pub(crate) use ran::{Ran, events_in, result_in};
 pub(crate) use screen::Screen;
 pub(crate) use terminal::Terminal;

@@ -85,6 +85,11 @@ pub(crate) fn alive(pid: i32) -> bool {
     state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
+/// Its parent.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    stat(pid).map(|(_, parent)| parent)
+}
+
 /// Its children, those that wait to be reaped included.
 pub(crate) fn children(pid: i32) -> Vec<i32> {
     all().filter(|&child| stat(child).is_some_and(|(_, parent)| parent == pid)).collect()
