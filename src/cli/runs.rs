@@ -343,8 +343,17 @@ pub fn send(args: &SendArgs) -> Said {
 /// Signals a run.
 #[must_use]
 pub fn signal(args: &SignalArgs) -> Said {
-    let what = if args.stop { Send::Stop } else { Send::Signal(args.signal) };
-    match attach::signal(&args.run.run, what) {
+    let sent = match args.remote.machine() {
+        Some(host) => {
+            let signal = (!args.stop).then_some(args.signal);
+            upkeep::signal(&host, args.remote.retry_timeout, &args.run.run, signal)
+        }
+        None => {
+            let what = if args.stop { Send::Stop } else { Send::Signal(args.signal) };
+            attach::signal(&args.run.run, what, None)
+        }
+    };
+    match sent {
         Ok(()) => (String::new(), 0),
         Err(error) => failed(error, args.format.format),
     }

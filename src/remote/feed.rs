@@ -1,7 +1,8 @@
 //! What goes to the other end while a run is shown: signals, and standard input by its offsets. What was not
 //! answered when a connection broke goes again over the next one.
 //!
-//! A thread of its own writes, since ssh may take nothing for as long as the network stalls.
+//! A thread of its own writes over each connection, since ssh may take nothing for as long as the network stalls:
+//! one that is stuck in a connection that was given up holds up none of the next.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -9,6 +10,7 @@ use std::process::ChildStdin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use crate::remote::connection::{Ssh, kill};
 use crate::remote::wire::{Ask, MOST_PART_BYTES, line};
 
 /// Input that is on its way and not answered. More only takes memory; less, and a far machine gets it slower.
@@ -26,10 +28,10 @@ struct Meeting {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The connection, but while it is being written to.
-    link: Option<ChildStdin>,
-    /// Which connection it is: counted, so that one that broke meanwhile is not put back.
+    /// Which connection there is, or was: counted, so that who writes into an old one sees that.
     epoch: u64,
+    /// The ssh of the connection that there is.
+    ssh: Option<Ssh>,
     /// What is said first on this connection.
     opening: Vec<u8>,
     /// Requests that were not answered, and how many of them were said on this connection.
@@ -53,7 +55,7 @@ impl State {
         !self.opening.is_empty()
             || self.said < self.requests.len()
             || self.sent < self.input.len()
-            || (self.is_complete && !self.is_end_sent)
+            || (self.is_complete && !self.is_end_sent && !self.is_closed)
     }
 
     /// The next thing to be said.
@@ -65,13 +67,13 @@ impl State {
             self.said += 1;
             return line(request);
         }
-        let part: Vec<u8> =
-            self.input.iter().skip(self.sent).take(MOST_PART_BYTES).copied().collect();
+        let end = self.input.len().min(self.sent + MOST_PART_BYTES);
+        let part: Vec<u8> = self.input.range(self.sent..end).copied().collect();
+        let offset = self.answered + self.sent as u64;
         if part.is_empty() {
             self.is_end_sent = true;
-            return line(&Ask::End);
+            return line(&Ask::End { offset });
         }
-        let offset = self.answered + self.sent as u64;
         self.sent += part.len();
         let mut said = line(&Ask::Part { bytes: part.len(), offset });
         said.extend_from_slice(&part);
@@ -80,14 +82,9 @@ impl State {
 }
 
 impl Feed {
-    /// Makes it, with the thread that writes.
-    pub(super) fn new() -> std::io::Result<Self> {
-        let meeting =
-            Arc::new(Meeting { state: Mutex::new(State::default()), changed: Condvar::new() });
-        let feed = Self(meeting);
-        let writer = feed.clone();
-        thread::Builder::new().name("feed".to_owned()).spawn(move || writer.write_all())?;
-        Ok(feed)
+    /// One without a connection.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Meeting { state: Mutex::new(State::default()), changed: Condvar::new() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -99,39 +96,56 @@ impl Feed {
         self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_all(&self) {
-        let mut state = self.state();
+    /// Says over one connection whatever is to be said, as long as it is the one that there is.
+    fn write_all(&self, mut link: ChildStdin, epoch: u64) {
         loop {
-            while state.link.is_none() || !state.has_something_to_say() {
+            let mut state = self.state();
+            while state.epoch == epoch && !state.has_something_to_say() {
                 state = self.wait(state);
             }
-            let Some(mut link) = state.link.take() else { continue };
-            let (said, epoch) = (state.next(), state.epoch);
+            if state.epoch != epoch {
+                return;
+            }
+            let said = state.next();
             drop(state);
-            let written = link.write_all(&said).and_then(|()| link.flush());
-            state = self.state();
-            if written.is_ok() && state.epoch == epoch {
-                state.link = Some(link);
-                self.0.changed.notify_all();
+            if link.write_all(&said).and_then(|()| link.flush()).is_err() {
+                // Whoever reads from the connection sees its end.
+                return;
             }
         }
     }
 
-    /// There is a connection; `opening` is said first, and then whatever was not answered.
-    pub(super) fn connected(&self, link: ChildStdin, opening: Vec<u8>) {
-        let mut state = self.state();
-        state.epoch += 1;
-        state.link = Some(link);
-        state.opening = opening;
-        (state.said, state.sent, state.is_end_sent) = (0, 0, false);
-        self.0.changed.notify_all();
+    /// There is a connection through this ssh, which has to be ended with the process.
+    pub(super) fn reached_by(&self, ssh: Ssh) {
+        self.state().ssh = Some(ssh);
     }
 
-    /// There is none any more.
+    /// The other end was heard of; `opening` is said first, and then whatever was not answered.
+    pub(super) fn connected(&self, link: ChildStdin, opening: Vec<u8>) -> std::io::Result<()> {
+        let mut state = self.state();
+        state.epoch += 1;
+        let epoch = state.epoch;
+        state.opening = opening;
+        (state.said, state.sent, state.is_end_sent) = (0, 0, false);
+        drop(state);
+        let writer = self.clone();
+        let made = thread::Builder::new().name("feed".to_owned());
+        made.spawn(move || writer.write_all(link, epoch)).map(drop)
+    }
+
+    /// There is no connection any more.
     pub(super) fn disconnected(&self) {
         let mut state = self.state();
         state.epoch += 1;
-        state.link = None;
+        state.ssh = None;
+        self.0.changed.notify_all();
+    }
+
+    /// Ends the connection that there is, at once.
+    pub(super) fn kill(&self) {
+        if let Some(ssh) = self.state().ssh.take() {
+            kill(&ssh);
+        }
     }
 
     /// Has something asked that is answered with `received`.

@@ -7,6 +7,7 @@
 mod connection;
 mod feed;
 pub mod host;
+mod passing;
 pub mod session;
 pub mod upkeep;
 pub mod wire;

@@ -3,6 +3,7 @@
 //! It waits for nobody: each connection is read and written as far as that goes, and the command's standard input
 //! is filled as far as there is room. What a connection may hold here is bounded, and so is their number.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,6 +23,10 @@ use crate::runs::protocol::{Answer, MOST_LINE_BYTES, MOST_PART_BYTES, Request, l
 /// How many may speak to one run at a time. More are turned away: each takes a descriptor of the keeper's.
 const MOST_CONNECTIONS: usize = 800;
 
+/// How many requests are remembered that are to be done once. Fewer, and one that is made again after many others
+/// is done twice; more only takes memory.
+const MOST_DONE: usize = 1024;
+
 /// Hears all who speak to the run, for as long as the process lives.
 pub(super) fn serve(listener: UnixListener, mut handle: Handle) -> io::Result<()> {
     listener.set_nonblocking(true)?;
@@ -30,9 +35,14 @@ pub(super) fn serve(listener: UnixListener, mut handle: Handle) -> io::Result<()
         // It is the keeper's alone: the command has the other end.
         fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_WRONLY | OFlag::O_NONBLOCK))?;
     }
-    let mut server =
-        Server { handle, input: Input::default(), pipe, has_input: false, connections: Vec::new() };
-    server.has_input = server.pipe.is_some();
+    let mut server = Server {
+        handle,
+        input: Input::default(),
+        has_input: pipe.is_some(),
+        pipe,
+        connections: Vec::new(),
+        done: VecDeque::new(),
+    };
     loop {
         server.turn(&listener);
     }
@@ -46,6 +56,8 @@ struct Server {
     /// Whether it was ever open to others.
     has_input: bool,
     connections: Vec<Connection>,
+    /// What was done that is to be done once.
+    done: VecDeque<String>,
 }
 
 /// Somebody who speaks to the run.
@@ -227,11 +239,11 @@ impl Server {
         let is_sending = matches!(connection.stage, Stage::Sending { .. });
         match request {
             Request::Watch if !is_sending => connection.stage = Stage::Watching,
-            Request::Signal { signal } if !is_sending => {
-                connection.conclude(&self.with_signal(&signal, Handle::signal));
+            Request::Signal { signal, once } if !is_sending => {
+                connection.conclude(&self.with_signal(&signal, once, Handle::signal));
             }
-            Request::Receive { signal } if !is_sending => {
-                connection.conclude(&self.with_signal(&signal, Handle::receive));
+            Request::Receive { signal, once } if !is_sending => {
+                connection.conclude(&self.with_signal(&signal, once, Handle::receive));
             }
             Request::Stop if !is_sending => {
                 let answer = if self.handle.has_command_ended() {
@@ -262,8 +274,21 @@ impl Server {
         }
     }
 
-    /// Does something with a signal, by its name.
-    fn with_signal(&self, name: &str, what: fn(&Handle, Signal)) -> Answer {
+    /// Does something with a signal, by its name, unless that was done.
+    fn with_signal(
+        &mut self,
+        name: &str,
+        once: Option<String>,
+        what: fn(&Handle, Signal),
+    ) -> Answer {
+        if let Some(once) = once {
+            if self.done.contains(&once) {
+                return Answer::Done;
+            }
+            self.done.push_back(once);
+            let excess = self.done.len().saturating_sub(MOST_DONE);
+            self.done.drain(..excess);
+        }
         match Signal::from_str(name) {
             _ if self.handle.has_command_ended() => fault(RunFault::Ended, None),
             Ok(signal) => {
