@@ -291,7 +291,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
             start: None,
             after,
             lines,
-            input: Input::None,
+            input: if args.stdin { Input::Ours } else { Input::None },
             hold: Hold::Watched,
             capture: &capture,
             limits: None,

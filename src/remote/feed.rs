@@ -39,8 +39,9 @@ struct State {
     said: usize,
     /// Input from the first byte that was not answered on.
     input: VecDeque<u8>,
-    /// Where that begins.
+    /// Where that begins; only guessed until the run has said where its input is, for one that we did not start.
     answered: u64,
+    is_placed: bool,
     /// How much of it was said on this connection.
     sent: usize,
     /// Nothing follows it.
@@ -52,10 +53,9 @@ struct State {
 
 impl State {
     fn has_something_to_say(&self) -> bool {
-        !self.opening.is_empty()
-            || self.said < self.requests.len()
-            || self.sent < self.input.len()
-            || (self.is_complete && !self.is_end_sent && !self.is_closed)
+        let has_input = self.sent < self.input.len()
+            || (self.is_complete && !self.is_end_sent && !self.is_closed);
+        !self.opening.is_empty() || self.said < self.requests.len() || (self.is_placed && has_input)
     }
 
     /// The next thing to be said.
@@ -82,9 +82,10 @@ impl State {
 }
 
 impl Feed {
-    /// One without a connection.
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Meeting { state: Mutex::new(State::default()), changed: Condvar::new() }))
+    /// One without a connection. `is_placed`: input begins where that of the run does.
+    pub(super) fn new(is_placed: bool) -> Self {
+        let state = Mutex::new(State { is_placed, ..State::default() });
+        Self(Arc::new(Meeting { state, changed: Condvar::new() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -184,9 +185,13 @@ impl Feed {
         self.0.changed.notify_all();
     }
 
-    /// The run has its input up to here, and takes more or not.
-    pub(super) fn answered(&self, offset: u64, is_closed: bool) {
+    /// The run has its input up to here, and takes more or not. Returns whether it never took any of ours.
+    pub(super) fn answered(&self, offset: u64, is_closed: bool) -> bool {
         let mut state = self.state();
+        let is_first = !std::mem::replace(&mut state.is_placed, true);
+        if is_first {
+            state.answered = offset;
+        }
         let count = usize::try_from(offset.saturating_sub(state.answered)).unwrap_or(usize::MAX);
         let count = count.min(state.input.len());
         state.input.drain(..count);
@@ -198,5 +203,6 @@ impl Feed {
             state.sent = 0;
         }
         self.0.changed.notify_all();
+        is_first && is_closed
     }
 }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::ending::Ending;
 use crate::engine::player::Player;
 use crate::engine::run::open_result;
 use crate::engine::show;
-use crate::model::error::{Error, ErrorCode};
-use crate::model::event::{Event, Heartbeat, RunResult, Seconds, Stream};
+use crate::model::error::{Error, ErrorCode, RunFault};
+use crate::model::event::{Event, Heartbeat, Seconds, Stream};
 use crate::model::outcome::{STATUS_DISCONNECTED, StopReason};
 use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
@@ -27,7 +28,6 @@ use crate::remote::wire::{Ask, Bytes, Tell, line, silence};
 use crate::runs::segments::chunk_seq;
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::message;
-use crate::sink::write_json_line;
 
 /// The first pause before the next attempt; each is twice as long as the one before, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -206,6 +206,8 @@ struct Session<'a> {
     player: &'a mut Player,
     feed: Feed,
     interruption: Arc<Interruption>,
+    /// Whether standard input is sent.
+    has_input: bool,
     consumers: Vec<BorrowedFd<'static>>,
     /// When a whole line last came from there.
     last_contact: Instant,
@@ -252,7 +254,8 @@ impl<'a> Session<'a> {
     ) -> Result<Self, Broken> {
         let consumers = show::watched(Streams::Separate, display)?;
         let failed = |source| Error::Spawn { step: "thread", source };
-        let feed = Feed::new();
+        let feed = Feed::new(task.start.is_some());
+        let has_input = !matches!(task.input, Input::None);
         let interruption = Interruption::new(patience).map_err(failed)?;
         let interruption = Arc::new(interruption);
         if task.hold != Hold::Watched {
@@ -270,6 +273,7 @@ impl<'a> Session<'a> {
             player,
             feed,
             interruption,
+            has_input,
             consumers,
             last_contact: now,
             tries: 0,
@@ -297,7 +301,7 @@ impl<'a> Session<'a> {
         if let (Some(start), false) = (&self.task.start, self.is_begun) {
             said.extend(line(&start.ask()));
         }
-        if self.task.start.is_some() && self.conclusion.is_none() {
+        if self.has_input && self.conclusion.is_none() {
             said.extend(line(&Ask::Feed { id: id.clone(), alone: false }));
         }
         said.extend(line(&Ask::Attach { id, after: self.last_seq, lines: self.task.lines }));
@@ -686,7 +690,12 @@ impl<'a> Session<'a> {
                 self.conclude_with(Conclusion::Failed(error));
             }
             Tell::Received => self.feed.received(),
-            Tell::Input { offset, closed } => self.feed.answered(offset, closed),
+            Tell::Input { offset, closed } => {
+                if self.feed.answered(offset, closed) {
+                    let (fault, id) = (RunFault::StdinClosed, self.task.id.to_string());
+                    message::say_error(&Error::Run { fault, id, why: None }, &Arc::default());
+                }
+            }
             Tell::Alive | Tell::Done { .. } => {}
         }
         Ok(())
@@ -702,17 +711,65 @@ impl<'a> Session<'a> {
     }
 }
 
+/// What a result begins with, before what is kept of the output.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    op: String,
+    exit_code: Option<u8>,
+    signal: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core_dumped: Option<bool>,
+    status: u8,
+    timed_out: bool,
+    stopped_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    received: Option<String>,
+}
+
 /// The result of a run that was stopped since its reader had gone; `None` where it makes no sense.
 fn disconnected(over: &Over) -> Option<Over> {
-    let Ok(Recorded::Event(Event::Result(result))) = parse(over.line.trim_ascii_end()) else {
-        return None;
-    };
-    let is_stopped = matches!(result.stopped_by, None | Some(StopReason::Signal));
-    let stopped_by = if is_stopped { Some(StopReason::Disconnect) } else { result.stopped_by };
-    let received = result.received.clone().filter(|_| !is_stopped);
-    let status = if result.timed_out { result.status } else { STATUS_DISCONNECTED };
-    let event = Event::Result(Box::new(RunResult { status, stopped_by, received, ..*result }));
-    let mut line = Vec::new();
-    write_json_line(&mut line, &event).ok()?;
-    Some(Over { status, line })
+    const STDOUT: &[u8] = b",\"stdout\":";
+    let at = memchr::memmem::find(&over.line, STDOUT)?;
+    let mut head: Head = serde_json::from_slice(&[&over.line[..at], b"}"].concat()).ok()?;
+    if head.stopped_by.is_none() || head.stopped_by.as_deref() == Some(StopReason::Signal.as_str())
+    {
+        head.stopped_by = Some(StopReason::Disconnect.as_str().to_owned());
+        head.received = None;
+    }
+    if !head.timed_out {
+        head.status = STATUS_DISCONNECTED;
+    }
+    let mut line = serde_json::to_vec(&head).ok()?;
+    line.pop();
+    line.extend_from_slice(&over.line[at..]);
+    Some(Over { status: head.status, line })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_stopped_since_its_reader_had_gone_says_so_and_keeps_all_else() {
+        let result = |status: u8, stopped_by: &str, received: &str| {
+            let rest = r#""stdout":"\u00e9\",\"stdout\":","stderr":"","stdout_base64":"//4=""#;
+            let line = format!(
+                "{{\"op\":\"result\",\"exit_code\":null,\"signal\":\"SIGTERM\",\"status\":{status},\
+                 \"timed_out\":{},\"stopped_by\":{stopped_by}{received},{rest}}}\n",
+                status == 124
+            );
+            Over { status, line: line.into_bytes() }
+        };
+        let said = |over: &Over| {
+            let over = disconnected(over).expect("it makes sense");
+            (over.status, String::from_utf8(over.line).expect("it is text"))
+        };
+        let expected =
+            String::from_utf8(result(141, "\"disconnect\"", "").line).expect("it is text");
+        let received = ",\"received\":\"SIGTERM\"";
+        assert_eq!(said(&result(143, "\"signal\"", received)), (141, expected.clone()));
+        assert_eq!(said(&result(143, "null", "")), (141, expected));
+        let late = result(124, "\"timeout\"", "");
+        assert_eq!(said(&late), (124, String::from_utf8(late.line.clone()).expect("it is text")));
+    }
 }

@@ -24,7 +24,7 @@ fn a_failure_of_sshs_own_is_told_at_once_in_one_line() {
         machine.plan(&[format!("fail 255 {said}")]);
         let ran = machine.ndjson("").puppet("say:x").run();
         ran.failed(125, "remote_failed", told);
-        assert!(ran.err().starts_with("runcast: me@box: "), "{ran}");
+        assert!(ran.err().starts_with("runcast: --host me@box: "), "{ran}");
         machine.plan(&[format!("fail 255 {said}")]);
         let ran = machine.run("").puppet("say:x").run();
         ran.refused(told);
@@ -113,7 +113,7 @@ fn a_name_that_ssh_would_take_for_an_option_is_refused() {
 fn being_turned_away_later_tells_how_to_see_the_run_that_goes_on() {
     let Some(machine) = Machine::new() else { return };
     let turned_away = "fail 255 me@box: Permission denied (publickey).";
-    machine.plan(&["after out", turned_away]);
+    machine.plan(&["after \"seq\":1", turned_away]);
     let go = machine.path("go");
     let ran = machine
         .ndjson("--id far")

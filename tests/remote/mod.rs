@@ -11,3 +11,9 @@ mod upkeep;
 mod words;
 
 use machine::{Machine, NAME, cut};
+
+/// A random number below `below`; the same each time.
+fn random(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % below
+}

@@ -100,7 +100,7 @@ fn an_interrupt_before_there_is_a_connection_ends_it_at_once_and_nothing_starts(
 #[test]
 fn an_interrupt_while_it_connects_again_waits_for_the_run_and_a_second_one_leaves() {
     let Some(machine) = Machine::new() else { return };
-    let plans = [["after up"].as_slice(), ["fail 255"; 3].as_slice()].concat();
+    let plans = [["after \"seq\":1"].as_slice(), ["fail 255"; 3].as_slice()].concat();
     machine.plan(&plans);
     let mut run = machine.run("").puppet("say:up sleep").start();
     run.until("up\n");
@@ -108,7 +108,7 @@ fn an_interrupt_while_it_connects_again_waits_for_the_run_and_a_second_one_leave
     run.signal(Signal::SIGINT);
     run.finish().exited(130);
     machine.keeps_nothing();
-    machine.plan(&[["after up"].as_slice(), ["fail 255"; 50].as_slice()].concat());
+    machine.plan(&[["after \"seq\":1"].as_slice(), ["fail 255"; 50].as_slice()].concat());
     let before = machine.connections();
     let mut run = machine.run("--id far").puppet("say:up sleep").start();
     run.until("up\n");

@@ -9,8 +9,8 @@
 #              out N | in N      it breaks after so many bytes from there, or to there
 #              freeze N          after so many bytes from there nothing passes any more, and all stays open
 #              fail STATUS TEXT  ssh fails so, before there is a connection
-#              before TEXT       it breaks when this is about to pass, either way
-#              after TEXT        once it has passed
+#              before TEXT       it breaks before a line with this passes, either way
+#              after TEXT        once such a line has passed
 #   noise    what the login shell prints first
 #   shell    the login shell, in words, in place of `sh -c`
 #   path     its PATH
@@ -116,10 +116,13 @@ while True:
         if not data:
             status = there.wait()
             os._exit(255 if status < 0 else status)
-        if kind == "before" and text in data:
-            break_off()
+        at = data.find(text) if text else -1
+        if at >= 0 and kind == "before":
+            data = data[: data.rfind(b"\n", 0, at) + 1]
+        elif at >= 0:
+            data = data[: (data.find(b"\n", at) + 1) or len(data)]
         is_last = left[way] is not None and len(data) >= left[way]
-        is_last = is_last or (kind == "after" and text in data)
+        is_last = is_last or at >= 0
         if left[way] is not None:
             data = data[: left[way]]
             left[way] -= len(data)
