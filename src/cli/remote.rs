@@ -18,13 +18,14 @@ use crate::cli::values::{Variable, text};
 use crate::engine::run::show_failure;
 use crate::model::error::{Error, reason};
 use crate::model::run_id::RunId;
-use crate::model::spec::{Format, Spec, Stdin};
+use crate::model::spec::{Format, Spec, Stdin, WindowSize};
 use crate::model::units::{parse_duration, parse_limit_duration};
 use crate::remote::host::Host;
 use crate::remote::session::{Hold, Input, Start, Task, show};
 use crate::remote::upkeep;
 use crate::remote::wire::Bytes;
 use crate::sink::message;
+use crate::sys::terminal;
 
 /// Where it is done.
 #[derive(Debug, Clone, clap::Args)]
@@ -32,19 +33,22 @@ use crate::sink::message;
 pub struct RemoteArgs {
     /// Do it on DEST, through ssh
     ///
-    /// With your own ssh configuration, keys and host checks; runcast has to be on the PATH there. RUNCAST_SSH
-    /// names another command to use.
+    /// As if it ran here, with your own ssh configuration, keys and host checks. runcast has to be on the PATH
+    /// there. When the connection breaks it connects again, and nothing is lost or comes twice. RUNCAST_SSH names
+    /// another command in place of ssh.
     #[arg(long, value_name = "DEST", value_parser = text(Host::parse_name))]
     pub host: Option<String>,
 
     /// How long to try again when the connection breaks
     ///
-    /// Since the last line that came from there.
+    /// Since the last line that came from there. 0 is not at all.
     #[arg(long, value_name = "DURATION", default_value = "30s",
           value_parser = text(parse_duration))]
     pub retry_timeout: Duration,
 
-    /// The runcast on DEST
+    /// The runcast on DEST, where it is not on the PATH there
+    ///
+    /// A relative path begins in the home folder there.
     #[arg(long, value_name = "PATH", value_parser = text(Host::parse_program))]
     pub remote_runcast: Option<String>,
 }
@@ -141,18 +145,32 @@ pub fn run(args: Args, request: &ArgMatches, host: &Host) -> Said {
     (String::new(), show(task, &display))
 }
 
-/// What the run has to be told so that it looks as if it ran here: when unfinished lines come, as far as it was not
-/// said. How a run that stays looks is for whoever looks at it to say.
+/// What the run has to be told so that it looks as if it ran here, as far as it was not said: the size of our
+/// terminal, and when unfinished lines come. How a run that stays looks is for whoever looks at it to say.
 fn uncounted(args: &Args, hold: Hold) -> Vec<Bytes> {
-    let partial_after = match args.show.format {
-        _ if hold == Hold::Named || args.result.record.is_some() => return Vec::new(),
-        Format::Text | Format::Snapshot => "0",
+    let mut words = Vec::new();
+    if args.output.pty.is_some()
+        && args.output.size.is_none()
+        && let Some(WindowSize { columns, rows }) = terminal::own_size()
+    {
+        words.push(format!("--size={columns}x{rows}"));
+    }
+    if let Some(partial_after) = partial_after(args, hold) {
+        words.push(format!("--partial-after={partial_after}"));
+    }
+    words.into_iter().map(|word| Bytes(word.into_bytes())).collect()
+}
+
+/// When unfinished lines come so that it looks as if it ran here; `None`: as it was said.
+fn partial_after(args: &Args, hold: Hold) -> Option<&'static str> {
+    match args.show.format {
+        _ if hold == Hold::Named || args.result.record.is_some() => None,
+        Format::Text | Format::Snapshot => Some("0"),
         Format::Cri | Format::Log | Format::Logfmt if args.output.partial_after.is_none() => {
-            "never"
+            Some("never")
         }
-        _ => return Vec::new(),
-    };
-    vec![Bytes(format!("--partial-after={partial_after}").into_bytes())]
+        _ => None,
+    }
 }
 
 /// What is sent as the run's standard input.

@@ -4,6 +4,7 @@ mod broken;
 mod failures;
 mod input;
 mod machine;
+mod many;
 mod passing;
 mod server;
 mod shown;

@@ -242,3 +242,17 @@ fn two_foreground_runs_of_one_name_are_one() {
     assert_eq!(machine.run("--id far").puppet(&steps).run().exited(3).out(), "up\nend\n");
     wait_until("the run", || machine.folders() == ["far"]);
 }
+
+#[test]
+fn a_terminal_there_has_the_size_of_ours() {
+    let Some(machine) = Machine::new() else { return };
+    let stty = ["stty", "size"];
+    let ran = machine.run("--pty --size 90x30").command(stty).run().exited(0);
+    assert_eq!(ran.out().trim_end(), "30 90");
+    let mut screen = crate::harness::Screen::of_width(123);
+    let run = machine.run("--pty").command(stty).stdin(screen.terminal()).stdout(screen.terminal());
+    let run = run.through(["setsid", "-c", "-w"]).start();
+    screen.until("24 123");
+    run.finish().exited(0);
+    machine.keeps_nothing();
+}

@@ -139,3 +139,17 @@ fn what_would_have_to_be_written_here_later_is_refused() {
     }
     assert_eq!(machine.connections(), 0);
 }
+
+#[test]
+fn attach_sends_standard_input_when_asked() {
+    let Some(machine) = Machine::new() else { return };
+    machine.run("-d --id far --stdin open").puppet("read-line cat").run().exited(0);
+    machine.ask("send", "far").input("first\n").run().exited(0);
+    machine.plan(&["before \"end\"", "after \"part\""]);
+    let attached = machine.ask("attach", "--stdin far").input("second\n").run().exited(0);
+    assert_eq!((attached.out().as_str(), attached.err().as_str()), ("read first\nsecond\n", ""));
+    assert_eq!(machine.plans(), 0);
+    machine.run("-d --id closed").puppet("sleep:300").run().exited(0);
+    let attached = machine.ask("attach", "--stdin closed").input("second\n").run().exited(0);
+    attached.said_one_line("the standard input of the run is closed");
+}
