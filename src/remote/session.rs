@@ -639,11 +639,8 @@ impl<'a> Session<'a> {
                         self.bytes[Stream::index(chunk.stream)] += chunk.bytes.len() as u64;
                         self.last_output = chunk.at;
                     }
-                    if is_shown {
-                        Ok(self.note_time(&recorded))
-                    } else {
-                        self.show(&recorded, line)
-                    }
+                    self.note_time(&recorded);
+                    if is_shown { Ok(()) } else { self.show(&recorded, line) }
                 }
                 Err(_) => Ok(()),
             },
