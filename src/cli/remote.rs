@@ -107,7 +107,7 @@ pub fn run(args: Args, request: &ArgMatches, host: &Host) -> Said {
     let hold = if stays { Hold::Named } else { Hold::Ours };
     let variables = args.surroundings.env.clone();
     let files = args.surroundings.env_file.clone();
-    let uncounted = uncounted(&args, hold);
+    let uncounted = uncounted(&args, hold, request);
     let planned = plan::secrets(&args.output).and_then(|secrets| {
         let spec = plan::plan(args)?;
         let words = start_words(&spec, &variables, &files, request, &id, is_detached)?;
@@ -145,10 +145,14 @@ pub fn run(args: Args, request: &ArgMatches, host: &Host) -> Said {
     (String::new(), show(task, &display))
 }
 
-/// What the run has to be told so that it looks as if it ran here, as far as it was not said: the size of our
-/// terminal, and when unfinished lines come. How a run that stays looks is for whoever looks at it to say.
-fn uncounted(args: &Args, hold: Hold) -> Vec<Bytes> {
+/// What the run has to be told so that it looks as if it ran here, as far as it was not said: that nothing goes
+/// before it was shown, the size of our terminal, and when unfinished lines come. How a run that stays looks is for whoever looks at it to say.
+fn uncounted(args: &Args, hold: Hold, request: &ArgMatches) -> Vec<Bytes> {
     let mut words = Vec::new();
+    if !args.detached.detach && request.value_source("journal") != Some(ValueSource::CommandLine) {
+        // Whoever shows it here may be slower than the command, and is to lose nothing of it.
+        words.push(format!("--journal={}", u64::MAX));
+    }
     if args.output.pty.is_some()
         && args.output.size.is_none()
         && let Some(WindowSize { columns, rows }) = terminal::own_size()

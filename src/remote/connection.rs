@@ -49,9 +49,10 @@ pub(super) fn kill(ssh: &Ssh) {
 pub(super) struct Connection {
     ssh: Ssh,
     lines: ChildStdout,
-    /// What was read; everything before `at` was taken.
+    /// What was read; everything before `at` was taken, and no line ends between there and `searched`.
     read: Vec<u8>,
     at: usize,
+    searched: usize,
     stage: Stage,
     noise_bytes: usize,
     /// The last line before the other end's first.
@@ -118,6 +119,7 @@ impl Connection {
             lines,
             read: Vec::new(),
             at: 0,
+            searched: 0,
             stage: Stage::Noise,
             noise_bytes: 0,
             noise: Vec::new(),
@@ -140,8 +142,12 @@ impl Connection {
     /// The next whole line, with its end, as far as one has come.
     pub(super) fn line(&mut self) -> Option<&[u8]> {
         loop {
-            let rest = &self.read[self.at..];
-            let end = self.at + memchr::memchr(b'\n', rest)? + 1;
+            let Some(found) = memchr::memchr(b'\n', &self.read[self.searched..]) else {
+                self.searched = self.read.len();
+                return None;
+            };
+            let end = self.searched + found + 1;
+            self.searched = end;
             let begin = std::mem::replace(&mut self.at, end);
             if self.stage == Stage::Open {
                 return Some(&self.read[begin..end]);
@@ -209,6 +215,7 @@ impl Connection {
 
     fn fill(&mut self) -> Waited {
         self.read.drain(..self.at);
+        self.searched -= self.at;
         self.at = 0;
         let have = self.read.len();
         self.read.resize(have + READ_BYTES, 0);

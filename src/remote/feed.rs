@@ -69,7 +69,7 @@ impl State {
         }
         let end = self.input.len().min(self.sent + MOST_PART_BYTES);
         let part: Vec<u8> = self.input.range(self.sent..end).copied().collect();
-        let offset = self.answered + self.sent as u64;
+        let offset = self.answered.saturating_add(self.sent as u64);
         if part.is_empty() {
             self.is_end_sent = true;
             return line(&Ask::End { offset });
@@ -195,7 +195,7 @@ impl Feed {
         let count = usize::try_from(offset.saturating_sub(state.answered)).unwrap_or(usize::MAX);
         let count = count.min(state.input.len());
         state.input.drain(..count);
-        state.answered += count as u64;
+        state.answered = state.answered.saturating_add(count as u64);
         state.sent = state.sent.saturating_sub(count);
         if is_closed {
             state.is_closed = true;

@@ -372,7 +372,12 @@ impl<'a> Session<'a> {
                 Ok(None)
             }
             Err(broken) => {
-                connection.end(Waited::Silent);
+                // One that works may be shared with others; one that is still being made may never be.
+                if connection.is_open() {
+                    connection.leave();
+                } else {
+                    connection.end(Waited::Silent);
+                }
                 Err(broken)
             }
         }
@@ -507,7 +512,7 @@ impl<'a> Session<'a> {
         if self.lost.is_some() || self.conclusion.is_some() {
             return Ok(None);
         }
-        let now = self.last_at.0 + self.last_at.1.elapsed();
+        let now = self.last_at.0.saturating_add(self.last_at.1.elapsed());
         let refreshed = self.player.refresh(now);
         let due = match refreshed {
             Ok(due) => due.map(|due| due.saturating_sub(now).max(LEAST_WAIT)),

@@ -1,6 +1,6 @@
 //! What is shown, kept and limited is as if the command ran here.
 
-use crate::harness::{Event, Ran, Runcast, events_in, result_in, runcast, wait_until};
+use crate::harness::{Event, LINE_BYTES, Ran, Runcast, events_in, result_in, runcast, wait_until};
 
 use super::Machine;
 
@@ -255,4 +255,29 @@ fn a_terminal_there_has_the_size_of_ours() {
     screen.until("24 123");
     run.finish().exited(0);
     machine.keeps_nothing();
+}
+
+#[test]
+fn a_reader_that_is_slower_than_the_command_loses_nothing() {
+    let Some(machine) = Machine::new() else { return };
+    // More than a journal keeps else.
+    const LINES: usize = 1_000_000;
+    let done = machine.path("done");
+    let steps = format!("lines:stdout:{LINES} touch:{}", done.display());
+    let mut run = machine.run("").puppet(&steps).start();
+    run.until("0000000");
+    wait_until("the end of the command", || done.exists());
+    let ran = run.finish().exited(0);
+    let out = &ran.stdout;
+    assert_eq!(out.len(), LINES * LINE_BYTES);
+    let begins = |(at, line): (usize, &[u8])| line.starts_with(format!("{at:07}").as_bytes());
+    assert!(out.chunks(LINE_BYTES).enumerate().all(begins));
+    machine.keeps_nothing();
+    // Where it is to be bounded, what is missing is told.
+    let ran = machine.ndjson("--journal 64K").puppet("lines:stdout:100000").run().exited(0);
+    let events = Event::lines(&ran.stdout);
+    let of = |op: &'static str| events.iter().filter(move |event| event["op"] == op);
+    let shown: usize = of("chunk").map(|chunk| chunk.bytes().len()).sum();
+    let dropped: u64 = of("dropped").map(|dropped| dropped.number("bytes")).sum();
+    assert_eq!(shown as u64 + dropped, 100_000 * LINE_BYTES as u64);
 }
