@@ -30,6 +30,8 @@ struct Meeting {
 struct State {
     /// Which connection there is, or was: counted, so that who writes into an old one sees that.
     epoch: u64,
+    /// The other end was heard of over the connection that there is.
+    is_connected: bool,
     /// The ssh of the connection that there is.
     ssh: Option<Ssh>,
     /// What is said first on this connection.
@@ -127,7 +129,9 @@ impl Feed {
         state.epoch += 1;
         let epoch = state.epoch;
         state.opening = opening;
+        state.is_connected = true;
         (state.said, state.sent, state.is_end_sent) = (0, 0, false);
+        self.0.changed.notify_all();
         drop(state);
         let writer = self.clone();
         let made = thread::Builder::new().name("feed".to_owned());
@@ -139,7 +143,21 @@ impl Feed {
         let mut state = self.state();
         state.epoch += 1;
         state.ssh = None;
+        state.is_connected = false;
         self.0.changed.notify_all();
+    }
+
+    /// Whether the other end is there to be spoken to.
+    pub(super) fn is_connected(&self) -> bool {
+        self.state().is_connected
+    }
+
+    /// Waits until the other end is there to be spoken to.
+    pub(super) fn wait_for_connection(&self) {
+        let mut state = self.state();
+        while !state.is_connected {
+            state = self.wait(state);
+        }
     }
 
     /// Ends the connection that there is, at once.

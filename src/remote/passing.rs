@@ -233,7 +233,12 @@ pub(super) fn pass_input(
         // fails, as long as it is in the background. What cannot be blocked stops it.
         let _ = ours.thread_block();
         let mut buffer = vec![0; READ_BYTES];
+        // What is to be started nowhere takes nothing from whoever comes after us.
+        feed.wait_for_connection();
         loop {
+            if is_terminal && !is_typed_for_us(&feed, &source) {
+                continue;
+            }
             match source.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(count) if feed.push(&buffer[..count]) => {}
@@ -253,6 +258,15 @@ pub(super) fn pass_input(
         feed.complete();
     })?;
     Ok(())
+}
+
+/// Waits a moment until something was typed while there is a connection: what is typed while one is made is an answer
+/// to ssh, which may ask for a password.
+fn is_typed_for_us(feed: &Feed, terminal: &impl AsFd) -> bool {
+    feed.wait_for_connection();
+    let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
+    let longest = PollTimeout::try_from(LOOK_AGAIN).unwrap_or(PollTimeout::ZERO);
+    matches!(poll(&mut fds, longest), Ok(count) if count > 0) && feed.is_connected()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 use super::{Machine, cut};
-use crate::harness::{PUPPET, wait_until};
+use crate::harness::{Live, PUPPET, Screen, wait_until};
 
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|number| u8::try_from(number % 251).expect("it is less")).collect()
@@ -125,7 +125,7 @@ fn a_terminal_in_the_background_is_not_read_and_stops_nothing() {
         "set -m; {} --host me@box -- {PUPPET} say:up sleep:300 say:end & wait $!; echo status $?",
         crate::harness::RUNCAST
     );
-    let mut screen = crate::harness::Screen::new();
+    let mut screen = Screen::new();
     let run = machine
         .local("")
         .through(["setsid", "-c", "-w", "bash", "-c", &line, "bash"])
@@ -137,4 +137,48 @@ fn a_terminal_in_the_background_is_not_read_and_stops_nothing() {
     screen.until("end");
     screen.until("status 0");
     drop(run);
+}
+
+/// A run on a terminal, which it has for itself.
+fn on_terminal(machine: &Machine, screen: &Screen, steps: &str) -> Live {
+    let run = machine.run("--id far").puppet(steps).stdin(screen.terminal());
+    let run = run.stdout(screen.terminal()).stderr(screen.terminal());
+    run.through(["setsid", "-c", "-w"]).start()
+}
+
+#[test]
+fn what_is_typed_while_ssh_asks_for_a_password_is_for_ssh() {
+    let Some(machine) = Machine::new() else { return };
+    machine.plan(&["ask", "ask"]);
+    let mut screen = Screen::new();
+    let run = on_terminal(&machine, &screen, "say:up read-line read-line");
+    screen.until("Password: ");
+    screen.types("opensesame\n");
+    screen.until("up");
+    screen.types("first\n");
+    screen.until("read first");
+    cut(machine.newest().expect("there is a connection"));
+    screen.until("Password: ");
+    screen.types("again\n");
+    wait_until("the answer", || {
+        std::fs::read(machine.path("answers")).is_ok_and(|all| all == b"opensesame\nagain\n")
+    });
+    screen.types("second\n");
+    screen.until("read second");
+    run.finish().exited(0);
+}
+
+#[test]
+fn ctrl_c_is_one_interrupt_and_ctrl_d_is_the_end_of_input() {
+    let Some(machine) = Machine::new() else { return };
+    let mut screen = Screen::new();
+    let run = on_terminal(&machine, &screen, "trap:INT say:up cat say:end");
+    screen.until("up");
+    screen.types("\x03");
+    screen.until("INT");
+    screen.types("line\n\x04");
+    screen.until("end");
+    run.finish().exited(0);
+    let shown = machine.ask("attach", "far").run().exited(0).out();
+    assert_eq!(shown, "up\nINT\nline\nend\n");
 }

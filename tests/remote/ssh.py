@@ -9,6 +9,7 @@
 #              out N | in N      it breaks after so many bytes from there, or to there
 #              freeze N          after so many bytes from there nothing passes any more, and all stays open
 #              fail STATUS TEXT  ssh fails so, before there is a connection
+#              ask               it asks for a password on the terminal, which it writes into the file `answers`
 #              before TEXT       it breaks before a line with this passes, either way
 #              after TEXT        once such a line has passed
 #   noise    what the login shell prints first
@@ -67,6 +68,14 @@ text = " ".join(plan[1:]).encode() if kind in ("before", "after") else None
 if kind == "fail":
     sys.stderr.write(plan[2].replace("\\n", "\n") + "\n" if len(plan) > 2 else "")
     sys.exit(amount)
+
+if kind == "ask":
+    with open("/dev/tty", "r+b", buffering=0) as terminal:
+        terminal.write(b"Password: ")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            answer += terminal.read(1)
+    add("answers", answer.decode())
 
 environment = dict(os.environ)
 environment["PATH"] = read("path", os.path.join(machine, "bin") + ":/usr/local/bin:/usr/bin:/bin")
