@@ -224,3 +224,106 @@ impl Feed {
         is_first && is_closed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+
+    use super::*;
+
+    /// The run's end of it: input at its places, as the other end takes it.
+    fn take(said: &[u8], has: &mut Vec<u8>) -> bool {
+        let end = said.iter().position(|&byte| byte == b'\n').expect("a line has an end") + 1;
+        match serde_json::from_slice(&said[..end]).expect("it is a request") {
+            Ask::Part { bytes, offset } => {
+                let part = &said[end..];
+                assert_eq!(part.len(), bytes);
+                let known = has.len() - usize::try_from(offset).expect("it is small");
+                has.extend(part.get(known..).unwrap_or_default());
+                false
+            }
+            Ask::End { offset } => {
+                assert_eq!(offset, has.len() as u64, "the end comes behind all of it");
+                true
+            }
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn input_arrives_once_and_in_order_wherever_connections_break_and_answers_are_lost(
+            pushes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8),
+            steps in prop::collection::vec((any::<bool>(), any::<bool>()), 0..60),
+        ) {
+            let feed = Feed::new(true);
+            let mut has = Vec::new();
+            let (mut pushes, mut steps) = (pushes.into_iter(), steps.into_iter());
+            let mut all = Vec::new();
+            let mut is_over = false;
+            while !is_over {
+                match pushes.next() {
+                    Some(bytes) => {
+                        all.extend_from_slice(&bytes);
+                        feed.push(&bytes);
+                    }
+                    None => feed.complete(),
+                }
+                // Where no steps are left nothing breaks.
+                let (breaks, answers) = steps.next().unwrap_or((false, true));
+                let mut state = feed.state();
+                if state.has_something_to_say() {
+                    let said = state.next();
+                    is_over = take(&said, &mut has);
+                }
+                drop(state);
+                if answers {
+                    feed.answered(has.len() as u64, false);
+                }
+                if breaks {
+                    let mut state = feed.state();
+                    (state.said, state.sent, state.is_end_sent) = (0, 0, false);
+                }
+            }
+            prop_assert_eq!(has, all);
+        }
+    }
+
+    #[test]
+    fn what_was_not_answered_is_asked_again_in_its_order() {
+        let feed = Feed::new(true);
+        let once =
+            |number: u32| Ask::Receive { signal: "INT".to_owned(), once: number.to_string() };
+        (0..3).for_each(|number| feed.ask(once(number)));
+        let said = || {
+            let mut state = feed.state();
+            let mut said = Vec::new();
+            while state.has_something_to_say() {
+                said.extend(state.next());
+            }
+            said
+        };
+        let lines = |range: std::ops::Range<u32>| {
+            range.flat_map(|number| line(&once(number))).collect::<Vec<u8>>()
+        };
+        assert_eq!(said(), lines(0..3));
+        feed.received();
+        assert_eq!(said(), b"");
+        feed.state().said = 0;
+        assert_eq!(said(), lines(1..3));
+        feed.received();
+        feed.received();
+        assert!(feed.is_all_received());
+    }
+
+    #[test]
+    fn input_for_a_run_that_others_sent_to_begins_where_theirs_ends() {
+        let feed = Feed::new(false);
+        feed.push(b"x");
+        assert!(!feed.state().has_something_to_say(), "nobody knows where it belongs");
+        assert!(!feed.answered(7, false));
+        let said = feed.state().next();
+        assert!(said.starts_with(&line(&Ask::Part { bytes: 1, offset: 7 })));
+        assert!(Feed::new(false).answered(0, true), "it takes none of ours");
+    }
+}

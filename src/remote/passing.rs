@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use crate::model::signal::Signal;
 use crate::remote::feed::Feed;
-use crate::remote::session::Task;
+use crate::remote::task::Task;
 use crate::remote::wire::Ask;
 use crate::sink::destination::Patience;
 use crate::sink::message;

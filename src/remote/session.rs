@@ -1,6 +1,7 @@
 //! Shows a run on another machine as if it were here, over as many connections as that takes.
 
-use std::fs::File;
+mod taking;
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ChildStdin;
 use std::sync::Arc;
@@ -8,30 +9,25 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use serde::{Deserialize, Serialize};
 
 use crate::engine::ending::Ending;
 use crate::engine::player::Player;
 use crate::engine::run::open_result;
 use crate::engine::show;
-use crate::model::error::{Error, ErrorCode, RunFault};
-use crate::model::event::{Event, Heartbeat, Seconds, Stream};
-use crate::model::outcome::{STATUS_DISCONNECTED, StopReason};
-use crate::model::recorded::{Recorded, parse};
-use crate::model::run_id::RunId;
-use crate::model::spec::{Capture, Display, Limits, OnDisconnect, Streams};
+use crate::model::error::{Error, ErrorCode};
+use crate::model::event::{Event, Heartbeat, Seconds};
+use crate::model::outcome::STATUS_DISCONNECTED;
+use crate::model::spec::{Display, OnDisconnect, Streams};
 use crate::remote::connection::{Connection, Ended, Waited};
 use crate::remote::feed::Feed;
-use crate::remote::host::{Host, last_words, permanent};
-use crate::remote::passing::{self, Interruption, pass_input, pass_signals};
-use crate::remote::wire::{Ask, Bytes, Tell, line, silence};
-use crate::runs::segments::chunk_seq;
+use crate::remote::host::{last_words, permanent};
+use crate::remote::over::{Over, disconnected};
+use crate::remote::passing::{Interruption, pass_input, pass_signals};
+use crate::remote::pauses::Pauses;
+use crate::remote::task::{Hold, Input, Task};
+use crate::remote::wire::{Ask, line, silence};
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::message;
-
-/// The first pause before the next attempt; each is twice as long as the one before, up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How long to try to leave nothing there once the result was shown. Shorter, and a run's folder stays when the
 /// connection breaks just then; longer, and whoever waits for a run that is over waits for that.
@@ -42,93 +38,6 @@ const LEAST_ATTEMPT: Duration = Duration::from_secs(2);
 
 /// The shortest wait: less is not worth a wake-up.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-
-/// The pauses between attempts.
-#[derive(Debug)]
-pub(super) struct Pauses(Duration);
-
-impl Default for Pauses {
-    fn default() -> Self {
-        Self(FIRST_PAUSE)
-    }
-}
-
-impl Pauses {
-    /// The next one, no longer than what is left.
-    pub(super) fn next(&mut self, left: Duration) -> Duration {
-        let pause = self.0;
-        self.0 = (pause * 2).min(LONGEST_PAUSE);
-        pause.min(left)
-    }
-}
-
-/// A run on another machine that is to be shown.
-#[derive(Debug)]
-pub struct Task<'a> {
-    /// Where.
-    pub host: &'a Host,
-    /// How long to try again, since the last line from there.
-    pub retry: Duration,
-    /// The run's name.
-    pub id: &'a RunId,
-    /// What starts it; `None`: it is there.
-    pub start: Option<Start>,
-    /// The last chunk that was seen before.
-    pub after: u64,
-    /// In place of that: lines of each stream that were seen.
-    pub lines: Option<[u64; 2]>,
-    /// What its standard input is to be.
-    pub input: Input,
-    /// Whether signals are passed on, and the run is deleted once its result was seen.
-    pub hold: Hold,
-    /// What is hidden in what is said here.
-    pub capture: &'a Capture,
-    /// What stops it, for messages.
-    pub limits: Option<&'a Limits>,
-}
-
-/// What starts a run: words as behind `runcast`, and secrets that are masked.
-#[derive(Debug, Clone)]
-pub struct Start {
-    /// The words.
-    pub words: Vec<Bytes>,
-    /// Options beside them, which another start of the same run may have not.
-    pub uncounted: Vec<Bytes>,
-    /// The secrets.
-    pub secrets: Vec<Bytes>,
-}
-
-impl Start {
-    pub(super) fn ask(&self) -> Ask {
-        Ask::Start {
-            words: self.words.clone(),
-            uncounted: self.uncounted.clone(),
-            secrets: self.secrets.clone(),
-        }
-    }
-}
-
-/// What is sent as the run's standard input.
-#[derive(Debug)]
-pub enum Input {
-    /// Nothing.
-    None,
-    /// Our own standard input.
-    Ours,
-    /// A file.
-    From(File),
-}
-
-/// Whether the run is ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// It is as if it ran here, and leaves nothing there.
-    Ours,
-    /// It is as if it ran here, and stays there to be looked at.
-    Named,
-    /// It is only looked at.
-    Watched,
-}
 
 /// Why it ended before the result was shown.
 enum Broken {
@@ -186,12 +95,6 @@ pub fn show(task: Task<'_>, display: &Display) -> u8 {
         }
         _ => over.status,
     }
-}
-
-/// The result, and what it says.
-struct Over {
-    status: u8,
-    line: Vec<u8>,
 }
 
 /// How it ends, while the other end may still have to be asked to keep nothing.
@@ -570,208 +473,5 @@ impl<'a> Session<'a> {
             self.lost = Some(lost);
         }
         Ok(())
-    }
-
-    /// Takes one line from there. `false`: there is something missing before it.
-    fn take(&mut self, line: &[u8]) -> Result<bool, Broken> {
-        if let Some(seq) = chunk_seq(line) {
-            return self.take_chunk(seq, line);
-        }
-        if let Ok(told) = serde_json::from_slice::<Tell>(line) {
-            self.be_told(told)?;
-            return Ok(true);
-        }
-        // What makes no sense was never written whole.
-        let Ok(recorded) = parse(line.trim_ascii_end()) else { return Ok(true) };
-        if self.conclusion.is_some() {
-            return Ok(true);
-        }
-        match &recorded {
-            Recorded::Event(Event::Result(result)) => {
-                let over = Over { status: result.status, line: line.to_vec() };
-                let shown = self.show(&recorded, line);
-                self.conclude_with(Conclusion::Over(over));
-                self.note(shown)?;
-                let flushed = if self.lost.is_none() { self.player.flush() } else { Ok(()) };
-                self.note(flushed)?;
-                return Ok(true);
-            }
-            Recorded::Event(Event::Started(_)) => {
-                if std::mem::replace(&mut self.is_started_shown, true) {
-                    return Ok(true);
-                }
-                self.last_at = (Duration::ZERO, Instant::now());
-            }
-            Recorded::Event(Event::Dropped(dropped)) => {
-                let up_to = dropped.after_seq.saturating_add(dropped.chunks);
-                self.last_seq = self.last_seq.max(up_to);
-            }
-            _ => {}
-        }
-        if let Some(at) = self.repeated.iter().position(|seen| seen == line) {
-            self.repeated.remove(at);
-            return Ok(true);
-        }
-        self.since_chunk.push(line.to_vec());
-        let shown = self.show(&recorded, line);
-        self.note(shown)?;
-        Ok(true)
-    }
-
-    /// Takes a chunk, each once and in order. `false`: there is one missing, which something broke on the way.
-    fn take_chunk(&mut self, seq: u64, line: &[u8]) -> Result<bool, Broken> {
-        if seq <= self.last_seq {
-            return Ok(true);
-        }
-        let is_missing = self.task.lines.is_none() && seq > self.last_seq.saturating_add(1);
-        // Where it is missing again there is none.
-        if is_missing && self.missing_at.replace(self.last_seq) != Some(self.last_seq) {
-            return Ok(false);
-        }
-        self.last_seq = seq;
-        self.since_chunk.clear();
-        self.repeated.clear();
-        if self.lost.is_some() || self.conclusion.is_some() {
-            return Ok(true);
-        }
-        self.last_shown = Instant::now();
-        let is_looked_into = self.display.heartbeat.is_some();
-        let shown = match self.player.show_as_written(line) {
-            Ok(true) if !is_looked_into => Ok(()),
-            Ok(is_shown) => match parse(line.trim_ascii_end()) {
-                Ok(recorded) => {
-                    if let Recorded::Chunk(chunk) = &recorded {
-                        self.bytes[Stream::index(chunk.stream)] += chunk.bytes.len() as u64;
-                        self.last_output = chunk.at;
-                    }
-                    self.note_time(&recorded);
-                    if is_shown { Ok(()) } else { self.show(&recorded, line) }
-                }
-                Err(_) => Ok(()),
-            },
-            Err(lost) => Err(lost),
-        };
-        self.note(shown)?;
-        Ok(true)
-    }
-
-    fn show(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
-        self.note_time(recorded);
-        if self.lost.is_some() {
-            return Ok(());
-        }
-        self.last_shown = Instant::now();
-        self.player.show(recorded, line)
-    }
-
-    fn note_time(&mut self, recorded: &Recorded<'_>) {
-        if let Some(at) = recorded.at() {
-            self.last_at = (at, Instant::now());
-        }
-    }
-
-    fn be_told(&mut self, told: Tell) -> Result<(), Broken> {
-        match told {
-            Tell::Begun { .. } => {
-                self.is_begun = true;
-                if let Some(limits) = self.task.limits
-                    && let Some(timeout) = limits.timeout
-                {
-                    let longest = passing::longest(timeout, limits.kill_after);
-                    self.interruption.end_at(Instant::now().checked_add(longest), None);
-                }
-            }
-            // It was deleted, and only that was not heard.
-            Tell::Failed { .. } if self.conclusion.is_some() => self.leave_by = None,
-            Tell::Failed { code, status, message } => {
-                let code = ErrorCode::from_word(&code).unwrap_or(ErrorCode::RemoteFailed);
-                let error = Error::Reported { code, status, message };
-                if code != ErrorCode::RunLost {
-                    return Err(error.into());
-                }
-                self.conclude_with(Conclusion::Failed(error));
-            }
-            Tell::Received => self.feed.received(),
-            Tell::Input { offset, closed } => {
-                if self.feed.answered(offset, closed) {
-                    let (fault, id) = (RunFault::StdinClosed, self.task.id.to_string());
-                    message::say_error(&Error::Run { fault, id, why: None }, &Arc::default());
-                }
-            }
-            Tell::Alive | Tell::Done { .. } => {}
-        }
-        Ok(())
-    }
-
-    /// All was seen. A run that is ours leaves nothing there.
-    fn conclude_with(&mut self, conclusion: Conclusion) {
-        self.conclusion = Some(conclusion);
-        if self.task.hold == Hold::Ours {
-            self.leave_by = Instant::now().checked_add(LAST_WORDS);
-            self.feed.ask(Ask::Forget);
-        }
-    }
-}
-
-/// What a result begins with, before what is kept of the output.
-#[derive(Serialize, Deserialize)]
-struct Head {
-    op: String,
-    exit_code: Option<u8>,
-    signal: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    core_dumped: Option<bool>,
-    status: u8,
-    timed_out: bool,
-    stopped_by: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    received: Option<String>,
-}
-
-/// The result of a run that was stopped since its reader had gone; `None` where it makes no sense.
-fn disconnected(over: &Over) -> Option<Over> {
-    const STDOUT: &[u8] = b",\"stdout\":";
-    let at = memchr::memmem::find(&over.line, STDOUT)?;
-    let mut head: Head = serde_json::from_slice(&[&over.line[..at], b"}"].concat()).ok()?;
-    if head.stopped_by.is_none() || head.stopped_by.as_deref() == Some(StopReason::Signal.as_str())
-    {
-        head.stopped_by = Some(StopReason::Disconnect.as_str().to_owned());
-        head.received = None;
-    }
-    if !head.timed_out {
-        head.status = STATUS_DISCONNECTED;
-    }
-    let mut line = serde_json::to_vec(&head).ok()?;
-    line.pop();
-    line.extend_from_slice(&over.line[at..]);
-    Some(Over { status: head.status, line })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_stopped_since_its_reader_had_gone_says_so_and_keeps_all_else() {
-        let result = |status: u8, stopped_by: &str, received: &str| {
-            let rest = r#""stdout":"\u00e9\",\"stdout\":","stderr":"","stdout_base64":"//4=""#;
-            let line = format!(
-                "{{\"op\":\"result\",\"exit_code\":null,\"signal\":\"SIGTERM\",\"status\":{status},\
-                 \"timed_out\":{},\"stopped_by\":{stopped_by}{received},{rest}}}\n",
-                status == 124
-            );
-            Over { status, line: line.into_bytes() }
-        };
-        let said = |over: &Over| {
-            let over = disconnected(over).expect("it makes sense");
-            (over.status, String::from_utf8(over.line).expect("it is text"))
-        };
-        let expected =
-            String::from_utf8(result(141, "\"disconnect\"", "").line).expect("it is text");
-        let received = ",\"received\":\"SIGTERM\"";
-        assert_eq!(said(&result(143, "\"signal\"", received)), (141, expected.clone()));
-        assert_eq!(said(&result(143, "null", "")), (141, expected));
-        let late = result(124, "\"timeout\"", "");
-        assert_eq!(said(&late), (124, String::from_utf8(late.line.clone()).expect("it is text")));
     }
 }

@@ -10,7 +10,8 @@ use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::remote::connection::{Connection, Waited};
 use crate::remote::host::{Host, last_words, permanent};
-use crate::remote::session::{Pauses, Start};
+use crate::remote::pauses::Pauses;
+use crate::remote::task::Start;
 use crate::remote::wire::{Ask, Bytes, MOST_PART_BYTES, Tell, line, silence};
 
 /// What the other end said to a command.

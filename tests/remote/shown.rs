@@ -278,6 +278,6 @@ fn a_reader_that_is_slower_than_the_command_loses_nothing() {
     let events = Event::lines(&ran.stdout);
     let of = |op: &'static str| events.iter().filter(move |event| event["op"] == op);
     let dropped: u64 = of("dropped").map(|dropped| dropped.number("chunks")).sum();
-    let last = of("chunk").last().expect("there is one").number("seq");
+    let last = of("chunk").next_back().expect("there is one").number("seq");
     assert_eq!((of("chunk").count() as u64 + dropped, of("result").count()), (last, 1));
 }
