@@ -87,7 +87,7 @@ complete -c runcast -n "__fish_runcast_needs_command" -l id -d 'The run\'s name;
 complete -c runcast -n "__fish_runcast_needs_command" -l journal -d 'How much of its output is kept on disk; past that the oldest goes' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_needs_command" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_needs_command" -l remote-runcast -d 'The runcast on DEST, where it is not on the PATH there' -r -f
 complete -c runcast -n "__fish_runcast_needs_command" -l backend -d 'What COMMAND is: a program, a string for sh -c, or a module to call' -r -f -a "exec\t''
 shell\t''
 node\t''
@@ -134,7 +134,7 @@ error\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand attach" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l remote-runcast -d 'The runcast on DEST, where it is not on the PATH there' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l stdin -d 'Also send standard input to the run, and close its own where that ends'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -s h -l help -d 'Show this help; --help tells more than -h'
@@ -143,35 +143,35 @@ complete -c runcast -n "__fish_runcast_using_subcommand wait" -s f -l format -d 
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand wait" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand wait" -l remote-runcast -d 'The runcast on DEST, where it is not on the PATH there' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand wait" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l offset -d 'Where in its input these bytes belong; what it already has is skipped' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand send" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand send" -l remote-runcast -d 'The runcast on DEST, where it is not on the PATH there' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand send" -l eof -d 'Close the run\'s standard input after them'
 complete -c runcast -n "__fish_runcast_using_subcommand send" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand signal" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand signal" -l remote-runcast -d 'The runcast on DEST, where it is not on the PATH there' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -l stop -d 'Stop the run as a timeout would, with its --signal and --kill-after'
 complete -c runcast -n "__fish_runcast_using_subcommand signal" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand runs" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand runs" -l remote-runcast -d 'The runcast on DEST, where it is not on the PATH there' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand runs" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l older-than -d 'Delete those that are over and were started longer ago than this' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -s f -l format -d 'text for people, ndjson for programs' -r -f -a "text\t''
 ndjson\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
-complete -c runcast -n "__fish_runcast_using_subcommand forget" -l remote-runcast -d 'The runcast on DEST' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand forget" -l remote-runcast -d 'The runcast on DEST, where it is not on the PATH there' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -l finished -d 'Delete all that are over'
 complete -c runcast -n "__fish_runcast_using_subcommand forget" -s h -l help -d 'Show this help; --help tells more than -h'
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l speed -d 'How many times as fast as it was, or max: without waiting' -r -f

@@ -20,6 +20,7 @@ mod leftover;
 mod limits;
 mod pty;
 mod record;
+mod remote;
 mod result;
 mod schema;
 mod screens;

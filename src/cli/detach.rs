@@ -114,6 +114,14 @@ pub(super) fn fault(matches: &clap::ArgMatches) -> Result<(), Error> {
             return wrong(format!("'--{option}' cannot go with '--detach'"));
         }
     }
+    for name in ["result", "record"] {
+        if is_remote && is_given(name) {
+            // Nobody is left here who could write it.
+            return wrong(format!(
+                "'--{name}' cannot go with '--detach' and '--host'; runcast attach and wait show it"
+            ));
+        }
+    }
     if is_given("stdin") && stdin == Some(&Stdin::Inherit) {
         return wrong("'--stdin inherit' cannot go with '--detach'".to_owned());
     }

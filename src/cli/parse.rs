@@ -150,10 +150,9 @@ fn behind(subcommand: &Subcommand, mut matches: ArgMatches) -> Result<Parsed, cl
     let parsed = (subcommand.read)(&mut matches)?;
     let remote = match &parsed {
         Parsed::Wait(args) => &args.remote,
-        Parsed::Signal(args) => &args.remote,
         Parsed::Runs(args) => &args.remote,
         Parsed::Forget(args) => &args.remote,
-        // What these show or send does not fit into one answer.
+        // What these show or send does not fit into one answer, and signals are sent once.
         _ => return Ok(parsed),
     };
     match remote.machine() {

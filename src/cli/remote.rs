@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -18,12 +18,15 @@ use crate::cli::values::{Variable, text};
 use crate::engine::run::show_failure;
 use crate::model::error::{Error, reason};
 use crate::model::run_id::RunId;
-use crate::model::spec::{Spec, Stdin};
-use crate::model::units::parse_duration;
+use crate::model::spec::{Format, Spec, Stdin, WindowSize};
+use crate::model::units::{parse_duration, parse_limit_duration};
 use crate::remote::host::Host;
-use crate::remote::session::{Hold, Input, Start, Task, show};
+use crate::remote::session::show;
+use crate::remote::task::{Hold, Input, Start, Task};
 use crate::remote::upkeep;
 use crate::remote::wire::Bytes;
+use crate::sink::message;
+use crate::sys::terminal;
 
 /// Where it is done.
 #[derive(Debug, Clone, clap::Args)]
@@ -31,19 +34,22 @@ use crate::remote::wire::Bytes;
 pub struct RemoteArgs {
     /// Do it on DEST, through ssh
     ///
-    /// With your own ssh configuration, keys and host checks; runcast has to be on the PATH there. RUNCAST_SSH
-    /// names another command to use.
+    /// As if it ran here, with your own ssh configuration, keys and host checks. runcast has to be on the PATH
+    /// there. When the connection breaks it connects again, and nothing is lost or comes twice. RUNCAST_SSH names
+    /// another command in place of ssh.
     #[arg(long, value_name = "DEST", value_parser = text(Host::parse_name))]
     pub host: Option<String>,
 
     /// How long to try again when the connection breaks
     ///
-    /// Since the last line that came from there.
+    /// Since the last line that came from there. 0 is not at all.
     #[arg(long, value_name = "DURATION", default_value = "30s",
           value_parser = text(parse_duration))]
     pub retry_timeout: Duration,
 
-    /// The runcast on DEST
+    /// The runcast on DEST, where it is not on the PATH there
+    ///
+    /// A relative path begins in the home folder there.
     #[arg(long, value_name = "PATH", value_parser = text(Host::parse_program))]
     pub remote_runcast: Option<String>,
 }
@@ -56,6 +62,9 @@ impl RemoteArgs {
         Some(Host { name, program: self.remote_runcast.clone() })
     }
 }
+
+/// The shortest time to wait: none at all would be for ever.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// What stays here of the options of a run.
 const STAYS: [&str; 23] = [
@@ -95,14 +104,16 @@ pub fn run(args: Args, request: &ArgMatches, host: &Host) -> Said {
         (args.show.format, args.detached.detach, args.remote.retry_timeout);
     let mut display = plan::display(&args);
     let id = args.detached.id.clone().unwrap_or_else(RunId::fresh);
-    let hold = if args.detached.id.is_some() { Hold::Named } else { Hold::Ours };
+    let stays = is_detached || args.detached.id.is_some();
+    let hold = if stays { Hold::Named } else { Hold::Ours };
     let variables = args.surroundings.env.clone();
     let files = args.surroundings.env_file.clone();
+    let uncounted = uncounted(&args, hold, request);
     let planned = plan::secrets(&args.output).and_then(|secrets| {
         let spec = plan::plan(args)?;
         let words = start_words(&spec, &variables, &files, request, &id, is_detached)?;
         let secrets = secrets.into_iter().map(Bytes).collect();
-        Ok((spec, Start { words, secrets }))
+        Ok((spec, Start { words, uncounted, secrets }))
     });
     let (spec, start) = match planned {
         Ok(planned) => planned,
@@ -133,6 +144,38 @@ pub fn run(args: Args, request: &ArgMatches, host: &Host) -> Said {
         limits: Some(&spec.limits),
     };
     (String::new(), show(task, &display))
+}
+
+/// What the run has to be told so that it looks as if it ran here, as far as it was not said: that nothing goes
+/// before it was shown, the size of our terminal, and when unfinished lines come. How a run that stays looks is for whoever looks at it to say.
+fn uncounted(args: &Args, hold: Hold, request: &ArgMatches) -> Vec<Bytes> {
+    let mut words = Vec::new();
+    if !args.detached.detach && request.value_source("journal") != Some(ValueSource::CommandLine) {
+        // Whoever shows it here may be slower than the command, and is to lose nothing of it.
+        words.push(format!("--journal={}", u64::MAX));
+    }
+    if args.output.pty.is_some()
+        && args.output.size.is_none()
+        && let Some(WindowSize { columns, rows }) = terminal::own_size()
+    {
+        words.push(format!("--size={columns}x{rows}"));
+    }
+    if let Some(partial_after) = partial_after(args, hold) {
+        words.push(format!("--partial-after={partial_after}"));
+    }
+    words.into_iter().map(|word| Bytes(word.into_bytes())).collect()
+}
+
+/// When unfinished lines come so that it looks as if it ran here; `None`: as it was said.
+fn partial_after(args: &Args, hold: Hold) -> Option<&'static str> {
+    match args.show.format {
+        _ if hold == Hold::Named || args.result.record.is_some() => None,
+        Format::Text | Format::Snapshot => Some("0"),
+        Format::Cri | Format::Log | Format::Logfmt if args.output.partial_after.is_none() => {
+            Some("never")
+        }
+        _ => None,
+    }
 }
 
 /// What is sent as the run's standard input.
@@ -244,26 +287,44 @@ pub(super) fn words_of(request: &ArgMatches, name: &str) -> Vec<OsString> {
 /// Has the other machine do what was typed behind a subcommand, and returns what it said.
 #[must_use]
 pub fn ask(host: &Host, retry: Duration, definition: &Command, request: &ArgMatches) -> Said {
-    let mut words: Vec<OsString> = vec![definition.get_name().into()];
-    let mut operands: Vec<OsString> = Vec::new();
-    let here = ["host", "retry_timeout", "remote_runcast"];
-    // RUN stands before SIGNAL in this order too.
+    let name = definition.get_name();
+    let mut options: Vec<OsString> = vec![name.into()];
+    let mut operands: Vec<OsString> = vec!["--".into()];
+    let here = ["host", "retry_timeout", "remote_runcast", "timeout"];
     for name in given(definition, request).iter().filter(|name| !here.contains(&name.as_str())) {
         match name.as_str() {
-            "run" | "runs" | "signal" => {
+            "run" | "runs" => {
                 operands.extend(request.get_raw(name).into_iter().flatten().map(OsStr::to_owned));
             }
-            _ => words.extend(words_of(request, name)),
+            _ => options.extend(words_of(request, name)),
         }
     }
-    words.push("--".into());
-    words.extend(operands);
-    let words = words.into_iter().map(|word| Bytes(word.into_encoded_bytes())).collect();
+    let timeout = timeout(request);
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let words = || {
+        // Asked again, it waits for as long as is left.
+        let left =
+            deadline.map(|end| end.saturating_duration_since(Instant::now()).max(LEAST_WAIT));
+        let left = left.map(|left| format!("--timeout={}ms", left.as_millis()).into());
+        let words = options.iter().cloned().chain(left).chain(operands.iter().cloned());
+        words.map(|word| Bytes(word.into_encoded_bytes())).collect()
+    };
     match upkeep::ask(host, retry, words) {
         Ok(answer) => {
-            crate::sink::message::pass_on(&answer.stderr);
+            message::pass_on(&answer.stderr);
             (String::from_utf8_lossy(&answer.stdout).into_owned(), answer.status)
         }
-        Err(error) => (String::new(), show_failure(error, crate::model::spec::Format::Text)),
+        Err(error) => {
+            // What waits for a run prints a result whatever is asked for, so that a program always finds one.
+            let asked = request.get_one::<Format>("format").copied();
+            let format = if name == "wait" { Some(Format::Ndjson) } else { asked };
+            (String::new(), show_failure(error, format.unwrap_or(Format::Text)))
+        }
     }
+}
+
+/// The time limit that was typed behind `wait`.
+fn timeout(request: &ArgMatches) -> Option<Duration> {
+    let typed = request.try_get_raw("timeout").ok().flatten()?.next()?;
+    parse_limit_duration(typed.to_str()?).ok()?
 }

@@ -7,37 +7,74 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStringExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+
 use crate::cli::detach;
 use crate::cli::parse::{Parsed, parse};
-use crate::model::error::{Error, RunFault, STATUS_FAILED};
+use crate::model::error::{Error, ErrorCode, RunFault, STATUS_FAILED};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
-use crate::remote::wire::{ALIVE_EVERY, Ask, Bytes, MAGIC, MOST_PART_BYTES, Tell, line};
+use crate::remote::wire::{Ask, Bytes, MAGIC, MOST_PART_BYTES, Tell, alive_every, line};
 use crate::runs::attach::{self, Send};
 use crate::runs::follow::From;
 use crate::runs::list;
-use crate::runs::observer::{ConsumerGone, News, Observer};
+use crate::runs::observer::{ConsumerGone, News, Observer, find};
+use crate::runs::segments::chunk_seq;
 use crate::sys::descriptors;
 
-/// How long the other side may take to say that it has seen the result.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How often to look whether the other side has ended the connection, once all was said.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Answers, a line at a time, whoever gives them.
 #[derive(Clone)]
-struct Out(Arc<Mutex<io::Stdout>>);
+struct Out(Arc<Shared>);
+
+struct Shared {
+    writer: Mutex<Writer>,
+    /// Nobody is there any more, or what was said makes no sense.
+    is_gone: AtomicBool,
+    /// What does as the other side asked, in a process of its own.
+    doing: Mutex<Option<Child>>,
+}
+
+struct Writer {
+    stdout: io::Stdout,
+    /// When something was last said.
+    last: Instant,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Out {
+    fn new() -> Self {
+        let writer = Writer { stdout: io::stdout(), last: Instant::now() };
+        Self(Arc::new(Shared {
+            writer: Mutex::new(writer),
+            is_gone: AtomicBool::new(false),
+            doing: Mutex::new(None),
+        }))
+    }
+
     /// Writes whole lines. `false`: nobody is there any more.
     fn say(&self, lines: &[u8]) -> bool {
-        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        out.write_all(lines).and_then(|()| out.flush()).is_ok()
+        let mut writer = locked(&self.0.writer);
+        writer.last = Instant::now();
+        let said = writer.stdout.write_all(lines).and_then(|()| writer.stdout.flush());
+        drop(writer);
+        if said.is_err() {
+            self.leave();
+        }
+        said.is_ok()
     }
 
     fn tell(&self, what: &Tell) -> bool {
@@ -45,16 +82,57 @@ impl Out {
     }
 
     fn fail(&self, error: &Error) -> bool {
-        let (code, message) = (error.code().as_str().to_owned(), error.to_string());
-        self.tell(&Tell::Failed { code, status: error.status(), message })
+        self.tell(&failure(error))
     }
+
+    fn is_gone(&self) -> bool {
+        self.0.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Nothing more is to be done.
+    fn leave(&self) {
+        self.0.is_gone.store(true, Ordering::Release);
+        if let Some(child) = &mut *locked(&self.0.doing) {
+            // Where it cannot be killed it has ended.
+            let _ = child.kill();
+        }
+    }
+
+    /// Says from time to time that somebody is here, on a thread of its own, and sees at once when nobody is there
+    /// any more.
+    fn stay_alive(&self) {
+        let out = self.clone();
+        let made = thread::Builder::new().name("alive".to_owned());
+        // Without it the other side takes the connection for a broken one, and tries again.
+        let _ = made.spawn(move || out.say_alive());
+    }
+
+    fn say_alive(&self) {
+        let Ok(stdout) = descriptors::open_descriptor(1) else { return };
+        while !self.is_gone() {
+            let mut fds = [PollFd::new(stdout, PollFlags::empty())];
+            let left = alive_every().saturating_sub(locked(&self.0.writer).last.elapsed());
+            let found = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);
+            if found.is_ok_and(|count| count > 0) {
+                self.leave();
+            } else if locked(&self.0.writer).last.elapsed() >= alive_every() {
+                self.tell(&Tell::Alive);
+            }
+        }
+    }
+}
+
+fn failure(error: &Error) -> Tell {
+    let (code, message) = (error.code().as_str().to_owned(), error.to_string());
+    Tell::Failed { code, status: error.status(), message }
 }
 
 /// Serves one connection, and returns the exit status.
 #[must_use]
 pub fn serve() -> u8 {
-    let out = Out(Arc::new(Mutex::new(io::stdout())));
-    if !out.say(format!("{MAGIC}\n").as_bytes()) {
+    let out = Out::new();
+    // What a login shell has printed may not have ended its line.
+    if !out.say(format!("\n{MAGIC}\n").as_bytes()) {
         return STATUS_FAILED;
     }
     let Ok(stdin) = descriptors::open_descriptor(0).and_then(|fd| fd.try_clone_to_owned()) else {
@@ -62,9 +140,14 @@ pub fn serve() -> u8 {
     };
     let mut requests: Requests = BufReader::new(stdin.into());
     let mut feed: Option<Sender<Piece>> = None;
+    // A run is started by a process of one thread, so it comes first.
+    let mut has_threads = false;
     while let Some(request) = next(&mut requests) {
-        match request {
-            Ask::Start { words, secrets } => match start(words, secrets) {
+        if let Ask::Start { words, uncounted, secrets } = request {
+            if has_threads {
+                return STATUS_FAILED;
+            }
+            match start(words, uncounted, secrets) {
                 Ok(begun) => {
                     out.tell(&begun);
                 }
@@ -72,27 +155,52 @@ pub fn serve() -> u8 {
                     out.fail(&error);
                     return STATUS_FAILED;
                 }
-            },
-            Ask::Do { words } => {
-                out.tell(&carry_out(words));
             }
-            Ask::Feed { id } => match RunId::parse(&id) {
-                Ok(id) => feed = Some(start_feed(&id, &out)),
+            continue;
+        }
+        if !std::mem::replace(&mut has_threads, true) {
+            out.stay_alive();
+        }
+        match request {
+            Ask::Do { words, again } => {
+                let done = carry_out(words, again, &out);
+                out.tell(&done);
+            }
+            Ask::Signal { id, signal, once } => {
+                let signalled = RunId::parse(&id).map_err(Error::Usage).and_then(|id| {
+                    let what = match signal {
+                        Some(name) => Send::Signal(name.parse().map_err(Error::Usage)?),
+                        None => Send::Stop,
+                    };
+                    attach::signal(&id, what, Some(once))
+                });
+                match signalled {
+                    Ok(()) => out.tell(&Tell::Received),
+                    Err(error) => out.fail(&error),
+                };
+            }
+            Ask::Feed { id, alone } => match RunId::parse(&id) {
+                Ok(id) => feed = Some(start_feed(&id, alone, &out)),
                 Err(_) => return STATUS_FAILED,
             },
             Ask::Attach { id, after, lines } => {
                 let Ok(id) = RunId::parse(&id) else { return STATUS_FAILED };
-                let from = lines.map_or(From::After(after), From::Lines);
-                return attend(&id, from, requests, feed, &out);
+                let wanted = match lines {
+                    None => Wanted { from: From::After(after), passed_over: 0 },
+                    Some(lines) => Wanted { from: From::Lines(lines), passed_over: after },
+                };
+                return attend(&id, wanted, requests, feed, &out);
             }
             Ask::Part { bytes, offset } => {
                 if !pass_part(&mut requests, feed.as_ref(), bytes, offset) {
                     return STATUS_FAILED;
                 }
             }
-            Ask::End => pass(feed.as_ref(), Piece::End),
+            Ask::End { offset } => pass(feed.as_ref(), Piece::End { offset }),
             // They are about a run that is being shown.
-            Ask::Receive { .. } | Ask::Stop | Ask::Forget => return STATUS_FAILED,
+            Ask::Start { .. } | Ask::Receive { .. } | Ask::Stop | Ask::Forget => {
+                return STATUS_FAILED;
+            }
         }
     }
     0
@@ -114,10 +222,25 @@ fn words_of(words: Vec<Bytes>) -> impl Iterator<Item = OsString> {
 }
 
 /// Starts a run.
-fn start(words: Vec<Bytes>, secrets: Vec<Bytes>) -> Result<Tell, Error> {
-    let secrets = secrets.into_iter().map(|Bytes(secret)| secret).collect();
-    match parse(words_of(words)) {
-        Parsed::Detach(args, identity) => {
+fn start(words: Vec<Bytes>, uncounted: Vec<Bytes>, secrets: Vec<Bytes>) -> Result<Tell, Error> {
+    let identity = match parse(words_of(words.clone())) {
+        Parsed::Detach(_, mut identity) => {
+            // The same run hides the same.
+            for Bytes(secret) in &secrets {
+                identity.extend_from_slice(&secret.len().to_be_bytes());
+                identity.extend_from_slice(secret);
+            }
+            identity
+        }
+        Parsed::Error(error) => return Err(error),
+        _ => return Err(Error::Usage("these words start no run".to_owned())),
+    };
+    let end = words.iter().position(|Bytes(word)| word == b"--").unwrap_or(0);
+    let mut all = words;
+    all.splice(end..end, uncounted);
+    match parse(words_of(all)) {
+        Parsed::Detach(args, _) => {
+            let secrets = secrets.into_iter().map(|Bytes(secret)| secret).collect();
             let started = detach::begin(*args, &identity, secrets)?;
             Ok(Tell::Begun {
                 id: started.id.to_string(),
@@ -130,35 +253,60 @@ fn start(words: Vec<Bytes>, secrets: Vec<Bytes>) -> Result<Tell, Error> {
     }
 }
 
-/// Does what these words do, in a process of its own.
-fn carry_out(words: Vec<Bytes>) -> Tell {
-    let mut command = Command::new("/proc/self/exe");
-    command.args(words_of(words).skip(1)).stdin(Stdio::null());
-    match command.output() {
-        Ok(output) => Tell::Done {
-            status: output
-                .status
-                .code()
-                .and_then(|code| code.try_into().ok())
-                .unwrap_or(STATUS_FAILED),
-            stdout: Bytes(output.stdout),
-            stderr: Bytes(output.stderr),
-        },
-        Err(source) => {
-            let error = Error::Spawn { step: "runcast", source };
-            Tell::Failed {
-                code: error.code().as_str().to_owned(),
-                status: error.status(),
-                message: error.to_string(),
-            }
+/// Does what these words do, in a process of its own that ends with the connection.
+fn carry_out(mut words: Vec<Bytes>, again: bool, out: &Out) -> Tell {
+    if again && words.first().is_some_and(|Bytes(word)| word == b"forget") {
+        let had = words.len();
+        words.retain(|word| !is_forgotten(word));
+        let is_all = words.last().is_some_and(|Bytes(word)| word == b"--");
+        if words.len() < had && is_all {
+            return Tell::Done { status: 0, stdout: Bytes(Vec::new()), stderr: Bytes(Vec::new()) };
         }
     }
+    match told(words, out) {
+        Ok(done) => done,
+        Err(source) => failure(&Error::Spawn { step: "runcast", source }),
+    }
+}
+
+/// Whether a word names a run that is there no more.
+fn is_forgotten(Bytes(word): &Bytes) -> bool {
+    let id = std::str::from_utf8(word).ok().and_then(|word| RunId::parse(word).ok());
+    // The subcommand itself is a word that could be a name.
+    id.filter(|id| id.as_str() != "forget")
+        .is_some_and(|id| matches!(find(&id), Err(Error::Run { fault: RunFault::Unknown, .. })))
+}
+
+fn told(words: Vec<Bytes>, out: &Out) -> io::Result<Tell> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(words_of(words).skip(1)).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    *locked(&out.0.doing) = Some(child);
+    if out.is_gone() {
+        out.leave();
+    }
+    let words = thread::Builder::new().name("words".to_owned()).spawn(move || read_all(stderr))?;
+    let stdout = read_all(stdout);
+    let stderr = words.join().unwrap_or_default();
+    let child = locked(&out.0.doing).take();
+    let status = child.map(|mut child| child.wait()).transpose()?.and_then(|status| status.code());
+    let status = status.and_then(|code| code.try_into().ok()).unwrap_or(STATUS_FAILED);
+    Ok(Tell::Done { status, stdout: Bytes(stdout), stderr: Bytes(stderr) })
+}
+
+fn read_all(source: Option<impl Read>) -> Vec<u8> {
+    let mut all = Vec::new();
+    // What was read up to a failure is what there is.
+    let _ = source.map(|mut source| source.read_to_end(&mut all));
+    all
 }
 
 /// Standard input for a run.
 enum Piece {
     Part { offset: u64, bytes: Vec<u8> },
-    End,
+    End { offset: u64 },
 }
 
 /// Takes a part of input off the connection. `false`: it is none, or cut off.
@@ -187,114 +335,147 @@ fn pass(feed: Option<&Sender<Piece>>, piece: Piece) {
 }
 
 /// Hands input on to the run, on a thread of its own: a command that does not read holds up nothing else.
-fn start_feed(id: &RunId, out: &Out) -> Sender<Piece> {
+fn start_feed(id: &RunId, alone: bool, out: &Out) -> Sender<Piece> {
     let (feed, pieces) = channel();
     let (id, out) = (id.clone(), out.clone());
     let made = thread::Builder::new().name("feed".to_owned());
     // Without it the other side waits for an answer, and tries again.
-    let _ = made.spawn(move || hand_on(&id, &pieces, &out));
+    let _ = made.spawn(move || hand_on(&id, &pieces, alone, &out));
     feed
 }
 
-fn hand_on(id: &RunId, pieces: &Receiver<Piece>, out: &Out) {
-    let mut closed = match attach::send(id, &mut io::empty(), None, false) {
-        Ok(offset) => !out.tell(&Tell::Input { offset, closed: false }),
-        Err(error @ Error::Run { fault: RunFault::Unknown, .. }) => {
-            out.fail(&error);
+/// Hands on what comes, and tells after each piece what the run has.
+fn hand_on(id: &RunId, pieces: &Receiver<Piece>, alone: bool, out: &Out) {
+    let mut has = 0;
+    let mut taken = attach::input_bytes(id);
+    loop {
+        match taken {
+            Ok(offset) => {
+                has = offset;
+                out.tell(&Tell::Input { offset, closed: false });
+            }
+            Err(error) => {
+                tell_untaken(&error, has, alone, out);
+                return;
+            }
+        }
+        taken = match pieces.recv() {
+            Ok(Piece::Part { offset, bytes }) => attach::send_part(id, offset, &bytes, false),
+            Ok(Piece::End { offset }) if offset <= has => {
+                match attach::send_part(id, has, &[], true) {
+                    Ok(has) => {
+                        out.tell(&Tell::Input { offset: has, closed: true });
+                    }
+                    Err(error) => tell_untaken(&error, has, alone, out),
+                }
+                return;
+            }
+            // Something before the end is missing: over the next connection it is sent again.
+            Ok(Piece::End { .. }) => return out.leave(),
+            Err(_) => return,
+        };
+    }
+}
+
+/// Tells that input was not taken, of which the run has so much.
+fn tell_untaken(error: &Error, has: u64, alone: bool, out: &Out) {
+    match error.code() {
+        _ if alone => {
+            out.fail(error);
+        }
+        ErrorCode::StdinClosed | ErrorCode::RunEnded | ErrorCode::RunLost => {
+            out.tell(&Tell::Input { offset: has, closed: true });
+        }
+        // Whoever shows it says so too, or its result has been seen.
+        ErrorCode::RunUnknown => {}
+        // Over the next connection it is sent again.
+        _ => out.leave(),
+    }
+}
+
+/// What of a run is wanted.
+struct Wanted {
+    from: From,
+    /// What comes up to this chunk is passed over.
+    passed_over: u64,
+}
+
+impl Wanted {
+    /// Takes lines out that are not wanted.
+    fn select(&mut self, lines: &mut Vec<u8>) {
+        if self.passed_over == 0 {
             return;
         }
-        Err(_) => {
-            out.tell(&Tell::Input { offset: 0, closed: true });
-            true
+        let mut kept = Vec::new();
+        for line in lines.split_inclusive(|&byte| byte == b'\n') {
+            match chunk_seq(line) {
+                Some(seq) if seq >= self.passed_over && self.passed_over > 0 => {
+                    if seq > self.passed_over {
+                        kept.extend_from_slice(line);
+                    }
+                    self.passed_over = 0;
+                }
+                _ if self.passed_over == 0 || line.starts_with(br#"{"op":"result""#) => {
+                    kept.extend_from_slice(line);
+                }
+                _ => {}
+            }
         }
-    };
-    for piece in pieces {
-        if closed {
-            continue;
-        }
-        let (offset, bytes, eof) = match piece {
-            Piece::Part { offset, bytes } => (Some(offset), bytes, false),
-            Piece::End => (None, Vec::new(), true),
-        };
-        let taken = attach::send(id, &mut &bytes[..], offset, eof);
-        let has = match taken {
-            Ok(has) => Some(has),
-            // Behind a gap it says where it ends.
-            Err(_) => attach::send(id, &mut io::empty(), None, false).ok(),
-        };
-        closed = has.is_none() || eof;
-        out.tell(&Tell::Input { offset: has.unwrap_or(0), closed });
+        *lines = kept;
     }
 }
 
 /// Shows a run until it is over, while the other side may go on asking.
 fn attend(
     id: &RunId,
-    from: From,
+    mut wanted: Wanted,
     requests: Requests,
     feed: Option<Sender<Piece>>,
     out: &Out,
 ) -> u8 {
-    let mut observer = match Observer::new(id, from) {
+    let mut observer = match Observer::new(id, wanted.from) {
         Ok(observer) => observer,
         Err(error) => {
             out.fail(&error);
             return STATUS_FAILED;
         }
     };
-    let is_gone = Arc::new(AtomicBool::new(false));
     let listener = {
-        let (id, out, is_gone) = (id.clone(), out.clone(), Arc::clone(&is_gone));
+        let (id, out) = (id.clone(), out.clone());
         let made = thread::Builder::new().name("requests".to_owned());
         made.spawn(move || {
             listen(&id, requests, feed.as_ref(), &out);
-            is_gone.store(true, Ordering::Release);
+            out.leave();
         })
     };
+    let Ok(stdout) = descriptors::open_descriptor(1) else { return STATUS_FAILED };
     if listener.is_err() {
         return STATUS_FAILED;
     }
-    let consumers = match descriptors::open_descriptor(1) {
-        Ok(stdout) => vec![stdout],
-        Err(_) => return STATUS_FAILED,
-    };
     let mut lines = Vec::new();
-    let mut said = Instant::now();
-    while !is_gone.load(Ordering::Acquire) {
-        let is_there = match observer.next(&mut lines) {
-            Ok(News::Lines) => {
-                said = Instant::now();
-                out.say(&lines)
-            }
-            Ok(News::Over) => {
-                out.say(&lines);
-                return wait_for_last_words(&is_gone);
-            }
-            Ok(News::Nothing) if said.elapsed() >= ALIVE_EVERY => {
-                said = Instant::now();
-                out.tell(&Tell::Alive)
-            }
+    while !out.is_gone() {
+        match observer.next(&mut lines) {
             Ok(News::Nothing) => {
-                let left = ALIVE_EVERY.saturating_sub(said.elapsed());
-                !matches!(observer.wait(left, &consumers), Err(ConsumerGone))
+                if let Err(ConsumerGone) = observer.wait(alive_every(), &[stdout]) {
+                    return STATUS_FAILED;
+                }
+            }
+            Ok(news) => {
+                wanted.select(&mut lines);
+                out.say(&lines);
+                if news == News::Over {
+                    break;
+                }
             }
             Err(error) => {
                 out.fail(&error);
-                return STATUS_FAILED;
+                break;
             }
-        };
-        if !is_there {
-            return STATUS_FAILED;
         }
     }
-    0
-}
-
-/// The other side ends the connection once it has seen all; what it still asks for is done before.
-fn wait_for_last_words(is_gone: &AtomicBool) -> u8 {
-    let begun = Instant::now();
-    while !is_gone.load(Ordering::Acquire) && begun.elapsed() < LAST_WORDS {
-        thread::sleep(Duration::from_millis(5));
+    // The other side ends the connection once it has seen all; what it still asks for is done before.
+    while !out.is_gone() {
+        thread::sleep(LOOK_AGAIN);
     }
     0
 }
@@ -303,15 +484,15 @@ fn wait_for_last_words(is_gone: &AtomicBool) -> u8 {
 fn listen(id: &RunId, mut requests: Requests, feed: Option<&Sender<Piece>>, out: &Out) {
     while let Some(request) = next(&mut requests) {
         let is_done = match request {
-            Ask::Receive { signal } => {
+            Ask::Receive { signal, once } => {
                 if let Ok(signal) = signal.parse::<Signal>() {
                     // A run that is over says so by its result.
-                    let _ = attach::signal(id, Send::Received(signal));
+                    let _ = attach::signal(id, Send::Received(signal), Some(once));
                 }
                 out.tell(&Tell::Received)
             }
             Ask::Stop => {
-                let _ = attach::signal(id, Send::Stop);
+                let _ = attach::signal(id, Send::Stop, None);
                 out.tell(&Tell::Received)
             }
             Ask::Forget => {
@@ -320,14 +501,43 @@ fn listen(id: &RunId, mut requests: Requests, feed: Option<&Sender<Piece>>, out:
                 out.tell(&Tell::Received)
             }
             Ask::Part { bytes, offset } => pass_part(&mut requests, feed, bytes, offset),
-            Ask::End => {
-                pass(feed, Piece::End);
+            Ask::End { offset } => {
+                pass(feed, Piece::End { offset });
                 true
             }
-            Ask::Start { .. } | Ask::Attach { .. } | Ask::Feed { .. } | Ask::Do { .. } => false,
+            Ask::Start { .. }
+            | Ask::Attach { .. }
+            | Ask::Feed { .. }
+            | Ask::Signal { .. }
+            | Ask::Do { .. } => false,
         };
         if !is_done {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selected(passed_over: u64, lines: &str) -> (String, u64) {
+        let mut wanted = Wanted { from: From::After(0), passed_over };
+        let mut lines = lines.as_bytes().to_vec();
+        wanted.select(&mut lines);
+        (String::from_utf8(lines).expect("it was text"), wanted.passed_over)
+    }
+
+    #[test]
+    fn what_comes_up_to_a_chunk_is_passed_over_and_all_behind_it_is_kept() {
+        let chunk =
+            |seq: u64| format!("{{\"op\":\"chunk\",\"kind\":\"stdout\",\"seq\":{seq},\"t\":1}}\n");
+        let (stop, result) = ("{\"op\":\"stop\"}\n", "{\"op\":\"result\"}\n");
+        let all = [&chunk(3), stop, &chunk(5), stop, &chunk(6), result].concat();
+        assert_eq!(selected(0, &all), (all.clone(), 0));
+        let rest = [stop, &chunk(6), result].concat();
+        assert_eq!(selected(5, &all), (rest, 0));
+        assert_eq!(selected(4, &all), ([&chunk(5), stop, &chunk(6), result].concat(), 0));
+        assert_eq!(selected(9, &all), (result.to_owned(), 9));
     }
 }

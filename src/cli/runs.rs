@@ -22,7 +22,8 @@ use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::model::spec::{Capture, Format};
 use crate::model::units::{parse_duration, parse_limit_duration};
-use crate::remote::session::{self, Hold, Input, Task};
+use crate::remote::session;
+use crate::remote::task::{Hold, Input, Task};
 use crate::remote::upkeep;
 use crate::runs::attach::{self, Send, SendsInput};
 use crate::runs::follow::From;
@@ -292,7 +293,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
             start: None,
             after,
             lines,
-            input: Input::None,
+            input: if args.stdin { Input::Ours } else { Input::None },
             hold: Hold::Watched,
             capture: &capture,
             limits: None,
@@ -344,8 +345,17 @@ pub fn send(args: &SendArgs) -> Said {
 /// Signals a run.
 #[must_use]
 pub fn signal(args: &SignalArgs) -> Said {
-    let what = if args.stop { Send::Stop } else { Send::Signal(args.signal) };
-    match attach::signal(&args.run.run, what) {
+    let sent = match args.remote.machine() {
+        Some(host) => {
+            let signal = (!args.stop).then_some(args.signal);
+            upkeep::signal(&host, args.remote.retry_timeout, &args.run.run, signal)
+        }
+        None => {
+            let what = if args.stop { Send::Stop } else { Send::Signal(args.signal) };
+            attach::signal(&args.run.run, what, None)
+        }
+    };
+    match sent {
         Ok(()) => (String::new(), 0),
         Err(error) => failed(error, args.format.format),
     }

@@ -27,13 +27,9 @@ impl Player {
     /// Shows a run in this sink, which shows this format.
     pub(crate) fn new(sink: Box<dyn Sink>, format: Format, capture: &Capture) -> Self {
         let flows = [Flow::new(capture), Flow::new(capture)];
-        Self {
-            sink,
-            flows,
-            counts: format == Format::Snapshot,
-            status: None,
-            last_at: Duration::ZERO,
-        }
+        // What shows where the run is from time to time has to know that.
+        let counts = format == Format::Snapshot || sink.due().is_some();
+        Self { sink, flows, counts, status: None, last_at: Duration::ZERO }
     }
 
     /// Shows a line that was read back, and is `line` with its end.

@@ -7,6 +7,10 @@
 mod connection;
 mod feed;
 pub mod host;
+mod over;
+mod passing;
+mod pauses;
 pub mod session;
+pub mod task;
 pub mod upkeep;
 pub mod wire;

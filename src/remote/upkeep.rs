@@ -5,14 +5,14 @@ use std::process::ChildStdin;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::model::error::{Error, ErrorCode, RunFault};
+use crate::model::error::{Error, ErrorCode};
 use crate::model::run_id::RunId;
+use crate::model::signal::Signal;
 use crate::remote::connection::{Connection, Waited};
-use crate::remote::host::{Host, permanent};
-use crate::remote::wire::{Ask, Bytes, MOST_PART_BYTES, SILENCE, Tell, line};
-
-/// How long to wait before the next attempt.
-const PAUSE: Duration = Duration::from_millis(500);
+use crate::remote::host::{Host, last_words, permanent};
+use crate::remote::pauses::Pauses;
+use crate::remote::task::Start;
+use crate::remote::wire::{Ask, Bytes, MOST_PART_BYTES, Tell, line, silence};
 
 /// What the other end said to a command.
 #[derive(Debug)]
@@ -25,30 +25,51 @@ pub struct Answer {
     pub stderr: Vec<u8>,
 }
 
-/// Has the other end do what these words do behind `runcast`. When the connection breaks it is asked again, as long
-/// as `retry` lasts: all that is asked so may be done twice.
+/// Has the other end do what these words do behind `runcast`; they are asked for each time. When the connection
+/// breaks it is asked again, as long as `retry` lasts: all that is asked so may be done twice.
 ///
 /// # Errors
 ///
 /// Where it cannot be reached.
-pub fn ask(host: &Host, retry: Duration, words: Vec<Bytes>) -> Result<Answer, Error> {
-    let said = line(&Ask::Do { words });
-    let answered = attempt(host, retry, |connection, mut link| {
-        if link.write_all(&said).and_then(|()| link.flush()).is_err() {
-            return Ok(None);
-        }
-        hear(connection, |told| match told {
+pub fn ask(
+    host: &Host,
+    retry: Duration,
+    mut words: impl FnMut() -> Vec<Bytes>,
+) -> Result<Answer, Error> {
+    let mut again = false;
+    attempt(host, retry, &Broken::Unanswered, |link| {
+        let said = line(&Ask::Do { words: words(), again: std::mem::replace(&mut again, true) });
+        link.ask(&said, |told| match told {
             Tell::Done { status, stdout, stderr } => {
                 Some(Ok(Answer { status, stdout: stdout.0, stderr: stderr.0 }))
             }
-            Tell::Failed { code, status, message } => Some(Err(reported(&code, status, message))),
-            _ => None,
+            other => refused(other),
         })
-    })?;
-    answered.ok_or_else(|| broken(host, "the connection broke before it had answered"))
+    })
 }
 
-/// Has the run start, and returns its name, its `started` event, and whether it was there before.
+/// Has a run signalled, once, or stopped as a timeout would.
+///
+/// # Errors
+///
+/// Where it is over, or the other end cannot be reached.
+pub fn signal(
+    host: &Host,
+    retry: Duration,
+    id: &RunId,
+    signal: Option<Signal>,
+) -> Result<(), Error> {
+    let (signal, once) = (signal.map(|signal| signal.to_string()), RunId::fresh().to_string());
+    let said = line(&Ask::Signal { id: id.to_string(), signal, once });
+    attempt(host, retry, &Broken::Unanswered, |link| {
+        link.ask(&said, |told| match told {
+            Tell::Received => Some(Ok(())),
+            other => refused(other),
+        })
+    })
+}
+
+/// Has the run start, and returns its `started` event, a line, and whether it was there before.
 ///
 /// # Errors
 ///
@@ -56,26 +77,19 @@ pub fn ask(host: &Host, retry: Duration, words: Vec<Bytes>) -> Result<Answer, Er
 pub fn start(
     host: &Host,
     retry: Duration,
-    start: &crate::remote::session::Start,
+    start: &Start,
     id: &RunId,
 ) -> Result<(String, bool), Error> {
-    let said = line(&Ask::Start { words: start.words.clone(), secrets: start.secrets.clone() });
-    let started = attempt(host, retry, |connection, mut link| {
-        if link.write_all(&said).and_then(|()| link.flush()).is_err() {
-            return Ok(None);
-        }
-        hear(connection, |told| match told {
+    let said = line(&start.ask());
+    let mut was_asked = false;
+    attempt(host, retry, &Broken::Unstarted(id), |link| {
+        let answer = link.ask(&said, |told| match told {
             Tell::Begun { existing, started, .. } => Some(Ok((started, existing))),
-            Tell::Failed { code, status, message } => Some(Err(reported(&code, status, message))),
-            _ => None,
-        })
-    })?;
-    started.ok_or_else(|| {
-        let host = &host.name;
-        broken_with(
-            host,
-            format!("whether the run {id} was started is not known; runcast attach --host {host} {id} tells"),
-        )
+            other => refused(other),
+        });
+        // What another attempt finds there is what this one started, as far as anybody can tell.
+        let was_asked = std::mem::replace(&mut was_asked, true);
+        answer.map(|answer| answer.map(|(line, existing)| (line, existing && !was_asked)))
     })
 }
 
@@ -97,92 +111,138 @@ pub fn send(
     let mut part = Vec::new();
     let mut is_read = false;
     let mut buffer = vec![0; MOST_PART_BYTES];
-    let sent = attempt(host, retry, |connection, mut link| {
+    attempt(host, retry, &Broken::Unsent, |link| {
         // Over each connection it is asked first what the run has.
-        let has = match say(connection, &mut link, &line(&Ask::Feed { id: id.to_string() }))? {
-            Some((has, _)) => has,
-            None => return Ok(None),
+        let feed = line(&Ask::Feed { id: id.to_string(), alone: true });
+        let has = match (link.say(&feed), at) {
+            // It ended with all that there was, of which the answer was lost.
+            (Err(error), Some(at)) if is_read && part.is_empty() && is_over(&error) => {
+                return Ok(Some(at));
+            }
+            (said, _) => said?,
         };
+        let Some(has) = has else { return Ok(None) };
         let mut place = *at.get_or_insert(has);
         loop {
             if part.is_empty() && !is_read {
-                let count = source.read(&mut buffer).map_err(|source| Error::Output {
-                    what: "standard input".to_owned(),
-                    source,
-                })?;
+                let count = read(source, &mut buffer)?;
                 part.extend_from_slice(&buffer[..count]);
                 is_read = count == 0;
             }
             if part.is_empty() {
-                if !eof {
-                    return Ok(Some(has.max(place)));
-                }
-                return Ok(say(connection, &mut link, &line(&Ask::End))?.map(|(has, _)| has));
+                return if eof {
+                    link.say(&line(&Ask::End { offset: place }))
+                } else {
+                    Ok(Some(has.max(place)))
+                };
             }
             let mut said = line(&Ask::Part { bytes: part.len(), offset: place });
             said.extend_from_slice(&part);
-            let Some((now, is_closed)) = say(connection, &mut link, &said)? else {
+            if link.say(&said)?.is_none() {
                 return Ok(None);
-            };
-            let end = place + part.len() as u64;
-            if now < end {
-                let fault = if is_closed { RunFault::StdinClosed } else { RunFault::OffsetGap };
-                let why = Some(format!("it has {now} bytes"));
-                return Err(Error::Run { fault, id: id.to_string(), why });
             }
+            place += part.len() as u64;
             part.clear();
-            place = end;
             at = Some(place);
         }
-    })?;
-    sent.ok_or_else(|| broken(host, "the connection broke while input was sent"))
-}
-
-/// Says something about input, and hears how much the run has then, and whether it is closed.
-fn say(
-    connection: &mut Connection,
-    link: &mut ChildStdin,
-    said: &[u8],
-) -> Result<Option<(u64, bool)>, Error> {
-    if link.write_all(said).and_then(|()| link.flush()).is_err() {
-        return Ok(None);
-    }
-    hear(connection, |told| match told {
-        Tell::Input { offset, closed } => Some(Ok((offset, closed))),
-        Tell::Failed { code, status, message } => Some(Err(reported(&code, status, message))),
-        _ => None,
     })
 }
 
-fn reported(code: &str, status: u8, message: String) -> Error {
-    let code = ErrorCode::from_word(code).unwrap_or(ErrorCode::RemoteFailed);
-    Error::Reported { code, status, message }
+fn is_over(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::RunEnded | ErrorCode::StdinClosed)
 }
 
-fn broken(host: &Host, why: &str) -> Error {
-    broken_with(&host.name, why.to_owned())
-}
-
-fn broken_with(host: &str, why: String) -> Error {
-    Error::Disconnected { host: host.to_owned(), why }
-}
-
-/// Hears the other end until something is taken; `None`: the connection broke before.
-fn hear<T>(
-    connection: &mut Connection,
-    mut take: impl FnMut(Tell) -> Option<Result<T, Error>>,
-) -> Result<Option<T>, Error> {
+fn read(source: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Error> {
     loop {
-        while let Some(line) = connection.line() {
-            if let Ok(told) = serde_json::from_slice(line)
-                && let Some(taken) = take(told)
-            {
-                return taken.map(Some);
+        match source.read(buffer) {
+            Ok(count) => return Ok(count),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(Error::Output { what: "standard input".to_owned(), source }),
+        }
+    }
+}
+
+/// What the other end refuses is an answer too.
+fn refused<T>(told: Tell) -> Option<Result<T, Error>> {
+    match told {
+        Tell::Failed { code, status, message } => {
+            let code = ErrorCode::from_word(&code).unwrap_or(ErrorCode::RemoteFailed);
+            Some(Err(Error::Reported { code, status, message }))
+        }
+        _ => None,
+    }
+}
+
+/// What is not known when the connection is not to be had any more.
+enum Broken<'a> {
+    Unanswered,
+    Unstarted(&'a RunId),
+    Unsent,
+}
+
+/// A connection whose other end was heard of.
+struct Link {
+    connection: Connection,
+    stdin: ChildStdin,
+    /// How the last wait was answered.
+    how: Waited,
+}
+
+impl Link {
+    /// Says something, and hears the other end until something is taken; `None`: the connection broke before.
+    fn ask<T>(
+        &mut self,
+        said: &[u8],
+        mut take: impl FnMut(Tell) -> Option<Result<T, Error>>,
+    ) -> Result<Option<T>, Error> {
+        if self.stdin.write_all(said).and_then(|()| self.stdin.flush()).is_err() {
+            self.how = Waited::Ended;
+            return Ok(None);
+        }
+        loop {
+            while let Some(line) = self.connection.line() {
+                if let Ok(told) = serde_json::from_slice(line)
+                    && let Some(taken) = take(told)
+                {
+                    return taken.map(Some);
+                }
+            }
+            if !self.hears() {
+                return Ok(None);
             }
         }
-        let longest = connection.is_open().then_some(SILENCE);
-        if connection.wait(longest, &[]) != Waited::More {
-            return Ok(None);
+    }
+
+    /// Says something about input, and hears how much of it the run has then.
+    fn say(&mut self, said: &[u8]) -> Result<Option<u64>, Error> {
+        self.ask(said, |told| match told {
+            Tell::Input { offset, .. } => Some(Ok(offset)),
+            other => refused(other),
+        })
+    }
+
+    fn hears(&mut self) -> bool {
+        loop {
+            self.how = self.connection.wait(Some(silence()), &[], None);
+            match self.how {
+                Waited::More => return true,
+                Waited::Woken => {}
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// Waits until the other end was heard of: the first time for as long as its user takes to type a password.
+fn opens(connection: &mut Connection, longest: Option<Duration>) -> Waited {
+    loop {
+        // What stands before its first line is taken too.
+        if connection.line().is_some() || connection.is_open() {
+            return Waited::More;
+        }
+        match connection.wait(longest, &[], None) {
+            Waited::More | Waited::Woken => {}
+            how => return how,
         }
     }
 }
@@ -191,26 +251,53 @@ fn hear<T>(
 fn attempt<T>(
     host: &Host,
     retry: Duration,
-    mut over: impl FnMut(&mut Connection, ChildStdin) -> Result<Option<T>, Error>,
-) -> Result<Option<T>, Error> {
+    broken: &Broken<'_>,
+    mut over: impl FnMut(&mut Link) -> Result<Option<T>, Error>,
+) -> Result<T, Error> {
     let mut last_contact = Instant::now();
     let mut was_reached = false;
+    let mut pauses = Pauses::default();
     loop {
-        let (mut connection, link) = Connection::open(host)?;
-        let done = over(&mut connection, link)?;
-        if done.is_some() {
-            return Ok(done);
-        }
-        let was_open = connection.is_open();
-        let (status, said) = connection.end();
-        if was_open {
-            (last_contact, was_reached) = (Instant::now(), true);
-        } else if let Some(why) = permanent(status, &said, was_reached) {
+        let (mut connection, stdin) = Connection::open(host)?;
+        let how = opens(&mut connection, was_reached.then(silence));
+        let ended = if how == Waited::More {
+            let mut link = Link { connection, stdin, how };
+            let done = over(&mut link);
+            if let Ok(None) = &done {
+                drop(link.stdin);
+                link.connection.end(link.how)
+            } else {
+                // What is said behind the answer is of no matter.
+                drop(link.stdin);
+                link.connection.leave();
+                return done.and_then(|done| done.ok_or(Error::Internal("an answer is missing")));
+            }
+        } else {
+            drop(stdin);
+            connection.end(how)
+        };
+        if let Some(why) = permanent(&ended, was_reached) {
             return Err(Error::Remote { host: host.name.clone(), why });
         }
-        if last_contact.elapsed() >= retry {
-            return Ok(None);
+        if ended.was_open {
+            (last_contact, was_reached) = (Instant::now(), true);
+            pauses = Pauses::default();
         }
-        thread::sleep(PAUSE);
+        let left = retry.saturating_sub(last_contact.elapsed());
+        if left.is_zero() {
+            let why = match broken {
+                Broken::Unanswered => "the connection broke before it had answered".to_owned(),
+                Broken::Unsent => "the connection broke while input was sent".to_owned(),
+                Broken::Unstarted(_) if !was_reached => {
+                    format!("it was not reached{}", last_words(&ended))
+                }
+                Broken::Unstarted(id) => format!(
+                    "whether the run {id} was started is not known; {} tells",
+                    host.typed("attach", "", &[id.as_str()])
+                ),
+            };
+            return Err(Error::Disconnected { host: host.name.clone(), why });
+        }
+        thread::sleep(pauses.next(left));
     }
 }

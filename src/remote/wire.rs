@@ -3,22 +3,42 @@
 //! The other end's first line is [`MAGIC`]; whatever a login shell prints before it is passed over. Requests and
 //! answers only grow: what an end does not know it refuses, or passes over.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// The first line of the other end, and the version of what follows.
+/// What the first line of the other end begins with, whatever its version.
+pub const GREETING: &str = "runcast-remote-end";
+
+/// That line, with the version of what follows.
 pub const MAGIC: &str = "runcast-remote-end 1";
 
 /// The one word that makes runcast the other end.
 pub const REMOTE_END: &str = "--remote-end";
 
-/// How often the other end says that it is there while it has nothing to say.
-pub const ALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
-
 /// How long nothing may come before the connection counts as broken. Less, and a network that stalls for a moment
 /// breaks it; more, and one that is gone is noticed later.
-pub const SILENCE: std::time::Duration = std::time::Duration::from_secs(12);
+const SILENCE: Duration = Duration::from_secs(12);
+
+/// How often the other end says that it is there, in that time.
+const SIGNS_OF_LIFE: u32 = 6;
+
+/// How long nothing may come before the connection counts as broken.
+#[must_use]
+pub fn silence() -> Duration {
+    // The tests cannot wait for so long in each of many cases. No program that is installed looks at this.
+    let asked = cfg!(debug_assertions).then(|| std::env::var("RUNCAST_TEST_SILENCE_MS").ok());
+    let asked = asked.flatten().and_then(|milliseconds| milliseconds.parse().ok());
+    asked.map_or(SILENCE, Duration::from_millis)
+}
+
+/// How often the other end says that it is there while it has nothing to say.
+#[must_use]
+pub fn alive_every() -> Duration {
+    silence() / SIGNS_OF_LIFE
+}
 
 /// The largest part of standard input.
 pub const MOST_PART_BYTES: usize = 64 * 1024;
@@ -48,6 +68,8 @@ pub enum Ask {
     Start {
         /// The words.
         words: Vec<Bytes>,
+        /// Options that it has beside those, and that another start of the same run may have not.
+        uncounted: Vec<Bytes>,
         /// The secrets.
         secrets: Vec<Bytes>,
     },
@@ -57,7 +79,7 @@ pub enum Ask {
         id: String,
         /// The last chunk that was seen.
         after: u64,
-        /// In place of that: lines of each stream that were seen.
+        /// Lines of each stream that are not wanted.
         #[serde(skip_serializing_if = "Option::is_none")]
         lines: Option<[u64; 2]>,
     },
@@ -65,6 +87,8 @@ pub enum Ask {
     Feed {
         /// Its name.
         id: String,
+        /// Nothing else is asked for: what is not taken is a failure.
+        alone: bool,
     },
     /// A part of that: so many bytes follow, which belong at `offset`.
     Part {
@@ -74,11 +98,26 @@ pub enum Ask {
         offset: u64,
     },
     /// The input is complete.
-    End,
+    End {
+        /// And has so many bytes.
+        offset: u64,
+    },
     /// To do as if the run's keeper had received a signal.
     Receive {
         /// By its name.
         signal: String,
+        /// What another request to do the same has the same.
+        once: String,
+    },
+    /// To signal the processes of a run that is not shown, or to stop it as a timeout would.
+    Signal {
+        /// The run's name.
+        id: String,
+        /// By its name; absent is to stop it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signal: Option<String>,
+        /// What another request to do the same has the same.
+        once: String,
     },
     /// To stop the run as a timeout would.
     Stop,
@@ -88,6 +127,8 @@ pub enum Ask {
     Do {
         /// The words.
         words: Vec<Bytes>,
+        /// It may have been done already, and the answer was lost.
+        again: bool,
     },
 }
 

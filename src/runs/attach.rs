@@ -153,18 +153,37 @@ pub enum Send {
     Stop,
 }
 
-/// Signals the processes of a run.
+/// Signals the processes of a run. `once` is what the same request has the same when it is made again.
 ///
 /// # Errors
 ///
 /// Where it is over or cannot be spoken to.
-pub fn signal(id: &RunId, what: Send) -> Result<(), Error> {
+pub fn signal(id: &RunId, what: Send, once: Option<String>) -> Result<(), Error> {
     let folder = find(id)?;
     match what {
-        Send::Signal(signal) => client::signal(&folder, id, signal),
-        Send::Received(signal) => client::receive(&folder, id, signal),
+        Send::Signal(signal) => client::signal(&folder, id, signal, once),
+        Send::Received(signal) => client::receive(&folder, id, signal, once),
         Send::Stop => client::stop(&folder, id),
     }
+}
+
+/// Sends one part of a run's standard input, which belongs at `offset`, and returns how many bytes that has then.
+/// `eof`: nothing follows it.
+///
+/// # Errors
+///
+/// Where it is not taken.
+pub fn send_part(id: &RunId, offset: u64, part: &[u8], eof: bool) -> Result<u64, Error> {
+    client::send_part(&find(id)?, id, offset, part, eof)
+}
+
+/// How many bytes the standard input of a run has.
+///
+/// # Errors
+///
+/// Where it is over, or its input closed.
+pub fn input_bytes(id: &RunId) -> Result<u64, Error> {
+    client::input_bytes(&find(id)?, id)
 }
 
 /// Sends all that `source`, which never takes long, gives to the standard input of a run, from `offset` on if that is

@@ -97,8 +97,13 @@ pub(super) fn elsewhere(id: &RunId, host: &str) -> Error {
 /// # Errors
 ///
 /// Where it is over.
-pub(super) fn signal(folder: &Folder, id: &RunId, signal: Signal) -> Result<(), Error> {
-    ask(folder, id, &Request::Signal { signal: signal.to_string() })
+pub(super) fn signal(
+    folder: &Folder,
+    id: &RunId,
+    signal: Signal,
+    once: Option<String>,
+) -> Result<(), Error> {
+    ask(folder, id, &Request::Signal { signal: signal.to_string(), once })
 }
 
 /// Has the keeper do as if it had received a signal.
@@ -106,8 +111,13 @@ pub(super) fn signal(folder: &Folder, id: &RunId, signal: Signal) -> Result<(), 
 /// # Errors
 ///
 /// Where the run is over.
-pub(super) fn receive(folder: &Folder, id: &RunId, signal: Signal) -> Result<(), Error> {
-    ask(folder, id, &Request::Receive { signal: signal.to_string() })
+pub(super) fn receive(
+    folder: &Folder,
+    id: &RunId,
+    signal: Signal,
+    once: Option<String>,
+) -> Result<(), Error> {
+    ask(folder, id, &Request::Receive { signal: signal.to_string(), once })
 }
 
 /// Has the run stopped as a timeout would.
@@ -182,6 +192,43 @@ pub(super) fn send(
         part.extend_from_slice(&buffer[..count]);
         offset = offset.map(|offset| offset + count as u64);
     }
+    hear(stream, folder, id)?.ok_or_else(|| unanswered(folder, id))
+}
+
+/// Sends one part of standard input, which belongs at `offset`, and returns how many bytes that input then has.
+/// `eof`: nothing follows it.
+///
+/// # Errors
+///
+/// Where it is not taken.
+pub(super) fn send_part(
+    folder: &Folder,
+    id: &RunId,
+    offset: u64,
+    part: &[u8],
+    eof: bool,
+) -> Result<u64, Error> {
+    let mut stream = speak(folder, id)?;
+    let mut said = line(&Request::Send);
+    said.extend(line(&Request::Part { bytes: part.len(), offset: Some(offset) }));
+    said.extend_from_slice(part);
+    said.extend(line(&Request::End { eof }));
+    // Where this fails there is an answer already, or no keeper.
+    let _ = stream.write_all(&said);
+    hear(stream, folder, id)?.ok_or_else(|| unanswered(folder, id))
+}
+
+/// How many bytes the standard input of the run has, once they are in the command's pipe.
+///
+/// # Errors
+///
+/// Where it is closed.
+pub(super) fn input_bytes(folder: &Folder, id: &RunId) -> Result<u64, Error> {
+    let mut stream = speak(folder, id)?;
+    let mut said = line(&Request::Send);
+    said.extend(line(&Request::End { eof: false }));
+    // Where this fails there is an answer already, or no keeper.
+    let _ = stream.write_all(&said);
     hear(stream, folder, id)?.ok_or_else(|| unanswered(folder, id))
 }
 

@@ -7,6 +7,7 @@ mod connection;
 #[cfg(test)]
 mod properties;
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -48,6 +49,10 @@ const ACCEPTS_A_TURN: usize = 64;
 /// What one read takes at most.
 const READ_BYTES: usize = 16 * 1024;
 
+/// How many requests are remembered that are to be done once. Fewer, and one that is made again after many others
+/// is done twice; more only takes memory.
+const MOST_DONE: usize = 1024;
+
 /// Hears all who speak to the run, for as long as the process lives.
 pub(super) fn serve(listener: UnixListener, mut handle: Handle) -> io::Result<()> {
     listener.set_nonblocking(true)?;
@@ -70,6 +75,8 @@ struct Server {
     /// The longest there first.
     connections: Vec<Connection>,
     most_connections: usize,
+    /// What was done that is to be done once.
+    done: VecDeque<String>,
 }
 
 impl Server {
@@ -80,7 +87,8 @@ impl Server {
         }
         let (input, connections) = (Input::default(), Vec::new());
         let has_input = pipe.is_some();
-        Ok(Self { handle, input, pipe, has_input, connections, most_connections })
+        let done = VecDeque::new();
+        Ok(Self { handle, input, pipe, has_input, connections, most_connections, done })
     }
 
     /// Waits for whatever comes first, and does what has come.
@@ -270,11 +278,11 @@ impl Server {
         let is_sending = matches!(connection.stage, Stage::Sending { .. });
         match request {
             Request::Watch if !is_sending => connection.stage = Stage::Watching,
-            Request::Signal { signal } if !is_sending => {
-                connection.conclude(&self.with_signal(&signal, Handle::signal));
+            Request::Signal { signal, once } if !is_sending => {
+                connection.conclude(&self.with_signal(&signal, once, Handle::signal));
             }
-            Request::Receive { signal } if !is_sending => {
-                connection.conclude(&self.with_signal(&signal, Handle::receive));
+            Request::Receive { signal, once } if !is_sending => {
+                connection.conclude(&self.with_signal(&signal, once, Handle::receive));
             }
             Request::Stop if !is_sending => {
                 self.handle.stop();
@@ -300,8 +308,21 @@ impl Server {
         }
     }
 
-    /// Does something with a signal, by its name.
-    fn with_signal(&self, name: &str, what: fn(&Handle, Signal)) -> Answer {
+    /// Does something with a signal, by its name, unless that was done.
+    fn with_signal(
+        &mut self,
+        name: &str,
+        once: Option<String>,
+        what: fn(&Handle, Signal),
+    ) -> Answer {
+        if let Some(once) = once {
+            if self.done.contains(&once) {
+                return Answer::Done;
+            }
+            self.done.push_back(once);
+            let excess = self.done.len().saturating_sub(MOST_DONE);
+            self.done.drain(..excess);
+        }
         match Signal::from_str(name) {
             Ok(signal) => {
                 what(&self.handle, signal);

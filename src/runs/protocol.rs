@@ -20,11 +20,17 @@ pub(super) enum Request {
     Signal {
         /// By its name.
         signal: String,
+        /// See `Receive`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        once: Option<String>,
     },
     /// To do as if the keeper had received a signal, which somebody received who stands for it.
     Receive {
         /// By its name.
         signal: String,
+        /// What the same request, made again since its answer was lost, has the same: it is done once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        once: Option<String>,
     },
     /// To stop the run as a timeout would.
     Stop,

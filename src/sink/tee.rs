@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::model::error::reason;
 use crate::model::event::{Event, Stream};
+use crate::model::recorded::Recorded;
 use crate::model::spec::WindowSize;
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::{Account, Cut, Seen, Sink, message};
@@ -87,6 +88,10 @@ impl Sink for Tee {
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         self.both(|sink| sink.event(event))
+    }
+
+    fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
+        self.both(|sink| sink.recorded(recorded, line))
     }
 
     fn due(&self) -> Option<Duration> {

@@ -37,6 +37,12 @@ impl Screen {
         slave.try_clone().expect("a descriptor is free").into()
     }
 
+    /// Types this on it.
+    pub(crate) fn types(&self, text: &str) {
+        let typed = nix::unistd::write(&self.master, text.as_bytes());
+        assert_eq!(typed, Ok(text.len()), "a terminal takes a short line");
+    }
+
     /// Waits until this was written to it, behind what was waited for before.
     pub(crate) fn until(&mut self, text: &str) {
         let text = text.as_bytes();

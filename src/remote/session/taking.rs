@@ -1,0 +1,158 @@
+//! Takes lines from there: each chunk once and in order, each event once, and what the other end tells.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::model::error::{Error, ErrorCode, RunFault};
+use crate::model::event::{Event, Stream};
+use crate::model::recorded::{Recorded, parse};
+use crate::remote::over::Over;
+use crate::remote::passing;
+use crate::remote::session::{Broken, Conclusion, LAST_WORDS, Session};
+use crate::remote::task::Hold;
+use crate::remote::wire::{Ask, Tell};
+use crate::runs::segments::chunk_seq;
+use crate::sink::destination::Lost;
+use crate::sink::message;
+
+impl Session<'_> {
+    /// Takes one line from there. `false`: there is something missing before it.
+    pub(super) fn take(&mut self, line: &[u8]) -> Result<bool, Broken> {
+        if let Some(seq) = chunk_seq(line) {
+            return self.take_chunk(seq, line);
+        }
+        if let Ok(told) = serde_json::from_slice::<Tell>(line) {
+            self.be_told(told)?;
+            return Ok(true);
+        }
+        // What makes no sense was never written whole.
+        let Ok(recorded) = parse(line.trim_ascii_end()) else { return Ok(true) };
+        if self.conclusion.is_some() {
+            return Ok(true);
+        }
+        match &recorded {
+            Recorded::Event(Event::Result(result)) => {
+                let over = Over { status: result.status, line: line.to_vec() };
+                let shown = self.show(&recorded, line);
+                self.conclude_with(Conclusion::Over(over));
+                self.note(shown)?;
+                let flushed = if self.lost.is_none() { self.player.flush() } else { Ok(()) };
+                self.note(flushed)?;
+                return Ok(true);
+            }
+            Recorded::Event(Event::Started(_)) => {
+                if std::mem::replace(&mut self.is_started_shown, true) {
+                    return Ok(true);
+                }
+                self.last_at = (Duration::ZERO, Instant::now());
+            }
+            Recorded::Event(Event::Dropped(dropped)) => {
+                let up_to = dropped.after_seq.saturating_add(dropped.chunks);
+                self.last_seq = self.last_seq.max(up_to);
+            }
+            _ => {}
+        }
+        if let Some(at) = self.repeated.iter().position(|seen| seen == line) {
+            self.repeated.remove(at);
+            return Ok(true);
+        }
+        self.since_chunk.push(line.to_vec());
+        let shown = self.show(&recorded, line);
+        self.note(shown)?;
+        Ok(true)
+    }
+
+    /// Takes a chunk, each once and in order. `false`: there is one missing, which something broke on the way.
+    fn take_chunk(&mut self, seq: u64, line: &[u8]) -> Result<bool, Broken> {
+        if seq <= self.last_seq {
+            return Ok(true);
+        }
+        let is_missing = self.task.lines.is_none() && seq > self.last_seq.saturating_add(1);
+        // Where it is missing again there is none.
+        if is_missing && self.missing_at.replace(self.last_seq) != Some(self.last_seq) {
+            return Ok(false);
+        }
+        self.last_seq = seq;
+        self.since_chunk.clear();
+        self.repeated.clear();
+        if self.lost.is_some() || self.conclusion.is_some() {
+            return Ok(true);
+        }
+        self.last_shown = Instant::now();
+        let is_looked_into = self.display.heartbeat.is_some();
+        let shown = match self.player.show_as_written(line) {
+            Ok(true) if !is_looked_into => Ok(()),
+            Ok(is_shown) => match parse(line.trim_ascii_end()) {
+                Ok(recorded) => {
+                    if let Recorded::Chunk(chunk) = &recorded {
+                        self.bytes[Stream::index(chunk.stream)] += chunk.bytes.len() as u64;
+                        self.last_output = chunk.at;
+                    }
+                    self.note_time(&recorded);
+                    if is_shown { Ok(()) } else { self.show(&recorded, line) }
+                }
+                Err(_) => Ok(()),
+            },
+            Err(lost) => Err(lost),
+        };
+        self.note(shown)?;
+        Ok(true)
+    }
+
+    fn show(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
+        self.note_time(recorded);
+        if self.lost.is_some() {
+            return Ok(());
+        }
+        self.last_shown = Instant::now();
+        self.player.show(recorded, line)
+    }
+
+    fn note_time(&mut self, recorded: &Recorded<'_>) {
+        if let Some(at) = recorded.at() {
+            self.last_at = (at, Instant::now());
+        }
+    }
+
+    fn be_told(&mut self, told: Tell) -> Result<(), Broken> {
+        match told {
+            Tell::Begun { .. } => {
+                self.is_begun = true;
+                if let Some(limits) = self.task.limits
+                    && let Some(timeout) = limits.timeout
+                {
+                    let longest = passing::longest(timeout, limits.kill_after);
+                    self.interruption.end_at(Instant::now().checked_add(longest), None);
+                }
+            }
+            // It was deleted, and only that was not heard.
+            Tell::Failed { .. } if self.conclusion.is_some() => self.leave_by = None,
+            Tell::Failed { code, status, message } => {
+                let code = ErrorCode::from_word(&code).unwrap_or(ErrorCode::RemoteFailed);
+                let error = Error::Reported { code, status, message };
+                if code != ErrorCode::RunLost {
+                    return Err(error.into());
+                }
+                self.conclude_with(Conclusion::Failed(error));
+            }
+            Tell::Received => self.feed.received(),
+            Tell::Input { offset, closed } => {
+                if self.feed.answered(offset, closed) {
+                    let (fault, id) = (RunFault::StdinClosed, self.task.id.to_string());
+                    message::say_error(&Error::Run { fault, id, why: None }, &Arc::default());
+                }
+            }
+            Tell::Alive | Tell::Done { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// All was seen. A run that is ours leaves nothing there.
+    fn conclude_with(&mut self, conclusion: Conclusion) {
+        self.conclusion = Some(conclusion);
+        if self.task.hold == Hold::Ours {
+            self.leave_by = Instant::now().checked_add(LAST_WORDS);
+            self.feed.ask(Ask::Forget);
+        }
+    }
+}
