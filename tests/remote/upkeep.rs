@@ -23,7 +23,11 @@ fn a_detached_run_is_started_once_and_looked_at_from_here() {
     assert_eq!(sent.out(), "{\"op\":\"stdin\",\"offset\":5}\n");
     let again = machine.ask("send", "--offset 0 --eof far").input("word\n").run().exited(0);
     assert_eq!(again.out(), "{\"op\":\"stdin\",\"offset\":5}\n");
-    machine.ask("send", "--offset 9 -f ndjson far").input("x").run().failed(125, "offset_gap", "5");
+    machine.ask("send", "--offset 9 -f ndjson far").input("x").run().failed(
+        125,
+        "stdin_closed",
+        "far",
+    );
     let listed = machine.ask("runs", "-f ndjson").run().exited(0);
     let listed: Value = serde_json::from_str(&listed.out()).expect("one run");
     assert_eq!((&listed["id"], &listed["state"]), (&"far".into(), &"running".into()));
