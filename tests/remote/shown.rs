@@ -1,6 +1,8 @@
 //! What is shown, kept and limited is as if the command ran here.
 
-use crate::harness::{Event, LINE_BYTES, Ran, Runcast, events_in, result_in, runcast, wait_until};
+use crate::harness::{
+    Event, LINE_BYTES, Ran, Runcast, alive, events_in, result_in, runcast, wait_until,
+};
 
 use super::Machine;
 
@@ -280,4 +282,22 @@ fn a_reader_that_is_slower_than_the_command_loses_nothing() {
     let dropped: u64 = of("dropped").map(|dropped| dropped.number("chunks")).sum();
     let last = of("chunk").next_back().expect("there is one").number("seq");
     assert_eq!((of("chunk").count() as u64 + dropped, of("result").count()), (last, 1));
+}
+
+#[test]
+fn a_reader_that_lags_is_told_what_it_missed_where_that_was_asked_for() {
+    let Some(machine) = Machine::new() else { return };
+    // All has come once the connection has ended.
+    machine.plan(&["after \"op\":\"result\""]);
+    let mut run = machine.ndjson("--on-lag drop:64K").puppet("lines:stdout:200000 exit:3").start();
+    run.until("\"started\"");
+    let ssh = machine.newest().expect("there is a connection");
+    wait_until("the end of what comes", || !alive(ssh));
+    let ran = run.finish().exited(3);
+    let events = Event::lines(&ran.stdout);
+    let of = |op: &'static str| events.iter().filter(move |event| event["op"] == op);
+    let dropped: u64 = of("dropped").map(|dropped| dropped.number("chunks")).sum();
+    assert!(dropped > 0, "it was to lag");
+    assert_eq!(of("chunk").count() as u64 + dropped, 200_000);
+    machine.keeps_nothing();
 }
