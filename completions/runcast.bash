@@ -490,7 +490,7 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__attach)
-            opts="-f -q -p -T -h --after --from --stdin --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --host --retry-timeout --remote-runcast --help"
+            opts="-f -q -p -T -h --after --from --stdin --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --split --host --retry-timeout --remote-runcast --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -575,6 +575,13 @@ _runcast() {
                     ;;
                 --meta)
                     COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --split)
+                    COMPREPLY=($(compgen -W "lf cr nul" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
@@ -665,7 +672,7 @@ _runcast() {
             return 0
             ;;
         runcast__subcmd__replay)
-            opts="-f -q -p -T -h --speed --idle-limit --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --help"
+            opts="-f -q -p -T -h --speed --idle-limit --format --quiet --prefix --timestamps --color --snapshot-every --stderr-level --meta --split --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -750,6 +757,13 @@ _runcast() {
                     ;;
                 --meta)
                     COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
+                    return 0
+                    ;;
+                --split)
+                    COMPREPLY=($(compgen -W "lf cr nul" -- "${cur}"))
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
@@ -1041,7 +1055,7 @@ _runcast_words() {
             value=$word
         elif [[ -z $subcommand && $word =~ ^--(backend|chdir|color|drain|env|env-file|format|heartbeat|host|id|idle-timeout|input|journal|keep|kill-after|leftover|map-signal|mask-env|mask-file|max-line|max-memory|max-output|max-result|meta|nice|on-disconnect|on-lag|output-limit|partial-after|progress|record|remote-runcast|result|retry-timeout|rlimit|signal|size|snapshot-every|split|stderr-level|stdin|timeout|umask|unset)$ ]]; then
             value=$word
-        elif [[ -n $subcommand && $word =~ ^--(after|color|format|from|host|idle-limit|meta|offset|older-than|remote-runcast|retry-timeout|snapshot-every|speed|stderr-level|timeout)$ ]]; then
+        elif [[ -n $subcommand && $word =~ ^--(after|color|format|from|host|idle-limit|meta|offset|older-than|remote-runcast|retry-timeout|snapshot-every|speed|split|stderr-level|timeout)$ ]]; then
             value=$word
         elif [[ $word != -?* && -n $subcommand ]]; then
             ((++number))

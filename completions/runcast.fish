@@ -132,6 +132,9 @@ info\t''
 warn\t''
 error\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand attach" -l split -d 'What ended a line when it was run with --split' -r -f -a "lf\t''
+cr\t''
+nul\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l host -d 'Do it on DEST, through ssh' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l retry-timeout -d 'How long to try again when the connection breaks' -r -f
 complete -c runcast -n "__fish_runcast_using_subcommand attach" -l remote-runcast -d 'The runcast on DEST, where it is not on the PATH there' -r -f
@@ -193,6 +196,9 @@ info\t''
 warn\t''
 error\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -l meta -d 'Add to the metadata of every chunk (ndjson); repeatable' -r -f
+complete -c runcast -n "__fish_runcast_using_subcommand replay" -l split -d 'What ended a line when it was run with --split' -r -f -a "lf\t''
+cr\t''
+nul\t''"
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -s q -l quiet -d 'Show nothing of the output; the result still has it'
 complete -c runcast -n "__fish_runcast_using_subcommand replay" -s h -l help -d 'Show this help; --help tells more than -h'
 
@@ -253,7 +259,7 @@ function __fish_runcast_has_words
     for word in $words[(math $command[1] + 1)..]
         if test $value = 1
             set value 0
-        else if string match -qr -- '^--(after|color|format|from|host|idle-limit|meta|offset|older-than|remote-runcast|retry-timeout|snapshot-every|speed|stderr-level|timeout)$|^-[TVdhpq]*[Cefkrst]$' $word
+        else if string match -qr -- '^--(after|color|format|from|host|idle-limit|meta|offset|older-than|remote-runcast|retry-timeout|snapshot-every|speed|split|stderr-level|timeout)$|^-[TVdhpq]*[Cefkrst]$' $word
             set value 1
         else if not string match -q -- '-?*' $word
             set number (math $number + 1)

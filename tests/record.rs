@@ -215,3 +215,19 @@ fn an_asciicast_has_the_exit_status_too_and_one_that_was_cut_off_says_so() {
     assert_eq!((cut.code(), cut.out()), (Some(125), "a\r\n".to_owned()));
     cut.said_one_line("line 3: the recording was cut off here");
 }
+
+#[test]
+fn lines_that_nul_ended_are_lines_again_where_that_is_said() {
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    record(&file, "-q --split nul", r"printf 'a\0b\0'").exited(0);
+    let played = replay("--speed max --split nul -f cri", &file).exited(0);
+    let records: Vec<String> = played
+        .out()
+        .lines()
+        .map(|line| line.split_once(' ').map_or(line, |(_, record)| record).to_owned())
+        .collect();
+    assert_eq!(records, ["stdout F a", "stdout F b"]);
+    let prefixed = replay("--speed max --split nul -p", &file).exited(0);
+    assert_eq!(prefixed.out(), "stdout | a\0stdout | b\0");
+}

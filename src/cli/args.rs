@@ -280,6 +280,17 @@ pub struct ShowArgs {
     pub meta: Vec<(String, String)>,
 }
 
+/// What ended the lines of a run that was written down.
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct SplitArg {
+    /// What ended a line when it was run with --split
+    #[arg(long, value_name = "END", default_value = "lf", value_parser = Words(&[
+        ("lf", Split::Lf), ("cr", Split::Cr), ("nul", Split::Nul),
+    ]))]
+    pub split: Split,
+}
+
 /// How the output is taken in and passed on.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Output")]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::load::{Asked, Input, load};
-use crate::cli::args::{Args, OutputArgs, ShowArgs, SurroundingArgs};
+use crate::cli::args::{Args, OutputArgs, ShowArgs, SplitArg, SurroundingArgs};
 use crate::cli::values::Variable;
 use crate::model::error::{Error, reason};
 use crate::model::filter::secrets_of_file;
@@ -30,7 +30,7 @@ const KEPT_BY_CLEAR_ENV: [&str; 6] = ["PATH", "HOME", "LANG", "USER", "TERM", "L
 const DEFAULT_PARTIAL_AFTER: Duration = Duration::from_millis(200);
 
 /// `--max-output` where it is not given; also what a snapshot of a recorded run shows.
-pub(super) const DEFAULT_OUTPUT_BYTES: u64 = 256 << 10;
+const DEFAULT_OUTPUT_BYTES: u64 = 256 << 10;
 
 /// Returns how the run that the arguments ask for is shown: what is known even where it cannot be
 /// planned, so that this too can be told in the format that was asked for.
@@ -49,6 +49,12 @@ pub fn display(args: &Args) -> Display {
         record: args.result.record.clone(),
         ..display_recorded(&args.show)
     }
+}
+
+/// Returns how the lines of a run that was written down are told apart, and what a snapshot of it keeps.
+#[must_use]
+pub fn capture_recorded(split: SplitArg) -> Capture {
+    Capture { max_output_bytes: DEFAULT_OUTPUT_BYTES, split: split.split, ..Capture::default() }
 }
 
 /// Returns how a run that was written down is shown.

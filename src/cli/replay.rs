@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Command, ValueHint};
 
-use crate::cli::args::{ShowArgs, finished};
+use crate::cli::args::{ShowArgs, SplitArg, finished};
 use crate::cli::plan;
 use crate::cli::values::{TimeLimit, bytes, parse_path, text};
 use crate::engine::replay::{Pace, replay};
-use crate::model::spec::Capture;
 use crate::model::units::parse_limit_duration;
 
 /// What was typed.
@@ -25,6 +24,9 @@ pub struct ReplayArgs {
     /// How the output looks.
     #[command(flatten)]
     pub show: ShowArgs,
+    /// What ended its lines.
+    #[command(flatten)]
+    pub split: SplitArg,
 
     /// What `runcast --record FILE` wrote, or an asciicast (version 2)
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, required = true, help_heading = None,
@@ -59,6 +61,6 @@ pub fn command() -> Command {
 #[must_use]
 pub fn run(args: &ReplayArgs) -> u8 {
     let pace = Pace { speed: args.speed.0, idle_limit: args.idle_limit.flatten() };
-    let capture = Capture { max_output_bytes: plan::DEFAULT_OUTPUT_BYTES, ..Capture::default() };
+    let capture = plan::capture_recorded(args.split);
     replay(&args.file, pace, &plan::display_recorded(&args.show), &capture)
 }

@@ -8,7 +8,7 @@ use clap::{Command, ValueHint};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::args::{ShowArgs, finished};
+use crate::cli::args::{ShowArgs, SplitArg, finished};
 use crate::cli::plan;
 use crate::cli::remote::RemoteArgs;
 use crate::cli::run_table::table;
@@ -20,7 +20,7 @@ use crate::model::outcome::STATUS_TIMED_OUT;
 use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
-use crate::model::spec::{Capture, Format};
+use crate::model::spec::Format;
 use crate::model::units::{parse_duration, parse_limit_duration};
 use crate::remote::session;
 use crate::remote::task::{Hold, Input, Task};
@@ -72,6 +72,9 @@ pub struct AttachArgs {
     /// How the output looks.
     #[command(flatten)]
     pub show: ShowArgs,
+    /// What ended its lines.
+    #[command(flatten)]
+    pub split: SplitArg,
     /// The run.
     #[command(flatten)]
     pub run: RunArg,
@@ -277,7 +280,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
         (Some(Lines(lines)), _) => From::Lines(lines),
         (None, after) => From::After(after.unwrap_or(0)),
     };
-    let capture = Capture { max_output_bytes: plan::DEFAULT_OUTPUT_BYTES, ..Capture::default() };
+    let capture = plan::capture_recorded(args.split);
     if let Err(source) = end_on(&[Signal::INT, Signal::TERM]) {
         return show_failure(Error::Spawn { step: "signals", source }, args.show.format);
     }
