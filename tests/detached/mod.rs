@@ -13,6 +13,7 @@ mod resume;
 mod signal;
 mod soak;
 mod start;
+mod versions;
 mod wait;
 
 use std::fs;
