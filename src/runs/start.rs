@@ -150,12 +150,17 @@ fn existing(home: &Home, id: &RunId, request: &Request<'_>) -> Result<Option<Sta
         }
         match folder.state().map_err(unreadable)? {
             // Another is at it: either it gets somewhere, or nothing of it remains.
-            State::Starting => {}
-            // Whoever was at it died.
-            _ if home.remove(id.as_str(), &folder)? => continue,
-            _ => {}
+            State::Starting => thread::sleep(LOOK_AGAIN),
+            // Whoever was at it died, before it had written down what it is: that is written before anything else
+            // can be told of a run.
+            State::Lost if folder.about().map_err(unreadable)?.is_none() => {
+                if !home.remove(id.as_str(), &folder)? {
+                    thread::sleep(LOOK_AGAIN);
+                }
+            }
+            // It has got somewhere just now.
+            State::Lost | State::Running | State::Ended(_) | State::Elsewhere(_) => {}
         }
-        thread::sleep(LOOK_AGAIN);
     }
 }
 
