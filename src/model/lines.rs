@@ -3,6 +3,8 @@
 //! Bytes come out exactly as they went in: nothing is decoded, dropped or added. There is no clock here;
 //! when an unfinished line has waited long enough is told by whoever owns the clock.
 
+use std::{iter, mem};
+
 use memchr::{memchr, memchr_iter, memchr2, memrchr};
 
 use crate::model::spec::{MIN_LINE_BYTES, Split};
@@ -29,6 +31,22 @@ impl<'a> Piece<'a> {
             Self::Lines(bytes) | Self::One { bytes, .. } => bytes,
         }
     }
+}
+
+/// Whole lines by whether they are UTF-8: those that are, all at once, and behind them the one that is not, if any.
+pub fn by_encoding(mut lines: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    iter::from_fn(move || {
+        let end = *lines.last()?;
+        let Err(error) = simdutf8::compat::from_utf8(lines) else {
+            return Some((mem::take(&mut lines), None));
+        };
+        let (valid, bad) = lines.split_at(error.valid_up_to());
+        let begin = memrchr(end, valid).map_or(0, |end| end + 1);
+        let length = memchr(end, bad).expect("a run of lines ends with a line's end") + 1;
+        let (whole, odd) = lines[..valid.len() + length].split_at(begin);
+        lines = &bad[length..];
+        Some((whole, Some(odd)))
+    })
 }
 
 /// Capacity of the buffer for an unfinished line that is always kept. Less, and blocks that a pipe
@@ -603,6 +621,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn lines_taken_apart_by_encoding_are_all_there_and_each_where_it_belongs(
+            ends_in_nul in any::<bool>(),
+            parts in prop::collection::vec(
+                prop::sample::select(vec![&b"a"[..], b"\xc3\xa9", b"\xc3", b"\xa9", b"\n", b"\0"]),
+                0..24,
+            ),
+        ) {
+            let end = if ends_in_nul { 0 } else { b'\n' };
+            let mut lines = parts.concat();
+            lines.push(end);
+            let mut joined = Vec::new();
+            for (valid, bad) in by_encoding(&lines) {
+                prop_assert!(std::str::from_utf8(valid).is_ok());
+                prop_assert!(valid.is_empty() || valid.ends_with(&[end]));
+                joined.extend_from_slice(valid);
+                if let Some(bad) = bad {
+                    prop_assert!(std::str::from_utf8(bad).is_err());
+                    prop_assert_eq!(memchr(end, bad), Some(bad.len() - 1));
+                    joined.extend_from_slice(bad);
+                }
+            }
+            prop_assert_eq!(joined, lines);
+        }
+
         #[test]
         fn pieces_joined_are_the_input(
             split in any_split(), max in 4..12_usize, input in any_bytes(), sizes in any_sizes(),

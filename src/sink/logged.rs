@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::escape::escape_until;
 use crate::model::event::{Dropped, Event, Stream};
-use crate::model::lines::{Piece, without_end};
+use crate::model::lines::{Piece, by_encoding, without_end};
 use crate::model::spec::{Level, Split};
 use crate::sink::conclusion::Conclusion;
 use crate::sink::destination::{Destination, Lost};
@@ -90,18 +90,15 @@ impl<D: Dialect> Logged<D> {
     }
 
     /// Whole lines: those that are UTF-8 all at once, others one by one.
-    fn put_lines(&mut self, mut lines: &[u8]) -> Result<(), Lost> {
+    fn put_lines(&mut self, lines: &[u8]) -> Result<(), Lost> {
         let end = *lines.last().expect("a run of lines has at least one");
-        while let Err(error) = simdutf8::compat::from_utf8(lines) {
-            let (valid, bad) = lines.split_at(error.valid_up_to());
-            let begin = memchr::memrchr(end, valid).map_or(0, |end| end + 1);
-            let length =
-                memchr::memchr(end, bad).expect("a run of lines ends with a line's end") + 1;
-            self.put_valid_lines(&lines[..begin], end)?;
-            self.put_one(&lines[begin..valid.len() + length], false)?;
-            lines = &bad[length..];
+        for (valid, bad) in by_encoding(lines) {
+            self.put_valid_lines(valid, end)?;
+            if let Some(bad) = bad {
+                self.put_one(bad, false)?;
+            }
         }
-        self.put_valid_lines(lines, end)
+        Ok(())
     }
 
     /// Whole lines that are UTF-8. This is where the time goes.

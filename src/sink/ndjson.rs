@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::model::escape::{LEAST_ROOM, escape_until, escaped};
 use crate::model::event::{Event, Metadata, Started, Stream};
-use crate::model::lines::Piece;
+use crate::model::lines::{Piece, by_encoding};
 use crate::model::wall_clock::WallClock;
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::json_text::{put_base64, put_lossy};
@@ -99,18 +99,15 @@ impl Ndjson {
     }
 
     /// Whole lines: those that are UTF-8 all at once, others one by one.
-    fn put_lines(&mut self, mut lines: &[u8]) -> Result<(), Lost> {
+    fn put_lines(&mut self, lines: &[u8]) -> Result<(), Lost> {
         let end = *lines.last().expect("a run of lines has at least one");
-        while let Err(error) = simdutf8::compat::from_utf8(lines) {
-            let (valid, bad) = lines.split_at(error.valid_up_to());
-            let begin = memchr::memrchr(end, valid).map_or(0, |end| end + 1);
-            let length =
-                memchr::memchr(end, bad).expect("a run of lines ends with a line's end") + 1;
-            self.put_valid_lines(&lines[..begin], end)?;
-            self.put_one(&lines[begin..valid.len() + length], false)?;
-            lines = &bad[length..];
+        for (valid, bad) in by_encoding(lines) {
+            self.put_valid_lines(valid, end)?;
+            if let Some(bad) = bad {
+                self.put_one(bad, false)?;
+            }
         }
-        self.put_valid_lines(lines, end)
+        Ok(())
     }
 
     /// Whole lines that are UTF-8. This is where the time goes.
