@@ -2,14 +2,62 @@
 //!
 //! When the lines are shown, and where they come from, is for others to say.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::ending::Ending;
 use crate::engine::flow::{Flow, seen};
+use crate::model::error::Error;
 use crate::model::event::Event;
+use crate::model::mask::Mask;
+use crate::model::outcome::STATUS_DISCONNECTED;
 use crate::model::recorded::Recorded;
-use crate::model::spec::{Capture, Format};
+use crate::model::spec::{Capture, Display, Format};
 use crate::sink::Sink;
-use crate::sink::destination::Lost;
+use crate::sink::destination::{Lost, Patience};
+use crate::sink::message;
+use crate::sink::result_file::ResultFile;
+
+/// Why showing ended before the run, or what was recorded of it, did.
+pub(crate) enum Broken {
+    Lost(Lost),
+    Failed(Error),
+}
+
+impl From<Lost> for Broken {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Broken {
+    /// Tells it whoever can still be told, a failure of ours as the result, and returns the exit status.
+    pub(crate) fn conclude(
+        self,
+        player: &mut Player,
+        mask: Option<Arc<Mask>>,
+        result_file: &mut Option<ResultFile>,
+        display: &Display,
+        patience: &Arc<Patience>,
+    ) -> u8 {
+        match self {
+            Self::Lost(Lost::Gone | Lost::Abandoned) => STATUS_DISCONNECTED,
+            Self::Lost(Lost::Failed(error)) => {
+                message::say_error(&error, patience);
+                error.status()
+            }
+            Self::Failed(error) => Ending::of_failure(error, mask)
+                .conclude(player.sink(), result_file, display, patience)
+                .status(),
+        }
+    }
+}
 
 /// Shows what is read back.
 pub(crate) struct Player {

@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::engine::ending::Ending;
-use crate::engine::player::Player;
+use crate::engine::player::{Broken, Player};
 use crate::engine::recording::{Recording, Step};
 use crate::engine::show;
-use crate::model::error::Error;
-use crate::model::outcome::STATUS_DISCONNECTED;
 use crate::model::spec::{Capture, Display, Streams};
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::message;
@@ -45,24 +42,6 @@ impl Pace {
     }
 }
 
-/// Why playing ended before the recording did.
-enum Broken {
-    Lost(Lost),
-    Failed(Error),
-}
-
-impl From<Lost> for Broken {
-    fn from(lost: Lost) -> Self {
-        Self::Lost(lost)
-    }
-}
-
-impl From<Error> for Broken {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
 /// Plays a recording, and returns the exit status that it has recorded.
 ///
 /// What is whole of a recording that is cut off is shown before that is told.
@@ -79,15 +58,7 @@ pub fn replay(path: &Path, pace: Pace, display: &Display, capture: &Capture) -> 
     let mut player = Player::new(sink, display.format, capture);
     match play(path, pace, display, &mut player) {
         Ok(status) => status,
-        Err(Broken::Lost(Lost::Gone | Lost::Abandoned)) => STATUS_DISCONNECTED,
-        Err(Broken::Lost(Lost::Failed(error))) => {
-            message::say_error(&error, &patience);
-            error.status()
-        }
-        Err(Broken::Failed(error)) => {
-            let ending = Ending::of_failure(error, None);
-            ending.conclude(player.sink(), &mut None, display, &patience).status()
-        }
+        Err(broken) => broken.conclude(&mut player, None, &mut None, display, &patience),
     }
 }
 

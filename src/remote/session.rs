@@ -10,13 +10,11 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::engine::ending::Ending;
-use crate::engine::player::Player;
+use crate::engine::player::{Broken, Player};
 use crate::engine::run::open_result;
 use crate::engine::show;
 use crate::model::error::{Error, ErrorCode};
 use crate::model::event::{Event, Heartbeat, Seconds};
-use crate::model::outcome::STATUS_DISCONNECTED;
 use crate::model::spec::{Display, OnDisconnect, Streams};
 use crate::remote::connection::{Connection, Ended, Waited};
 use crate::remote::feed::Feed;
@@ -39,24 +37,6 @@ const LEAST_ATTEMPT: Duration = Duration::from_secs(2);
 /// The shortest wait: less is not worth a wake-up.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// Why it ended before the result was shown.
-enum Broken {
-    Lost(Lost),
-    Failed(Error),
-}
-
-impl From<Lost> for Broken {
-    fn from(lost: Lost) -> Self {
-        Self::Lost(lost)
-    }
-}
-
-impl From<Error> for Broken {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
 /// Shows the run to its end, and returns the exit status.
 #[must_use]
 pub fn show(task: Task<'_>, display: &Display) -> u8 {
@@ -78,14 +58,8 @@ pub fn show(task: Task<'_>, display: &Display) -> u8 {
     let shown = Session::new(task, display, &mut player, &patience).and_then(Session::run);
     let over = match shown {
         Ok(over) => over,
-        Err(Broken::Lost(Lost::Failed(error))) => {
-            message::say_error(&error, &patience);
-            return error.status();
-        }
-        Err(Broken::Lost(Lost::Gone | Lost::Abandoned)) => return STATUS_DISCONNECTED,
-        Err(Broken::Failed(error)) => {
-            let ending = Ending::of_failure(error, mask);
-            return ending.conclude(player.sink(), &mut result_file, display, &patience).status();
+        Err(broken) => {
+            return broken.conclude(&mut player, mask, &mut result_file, display, &patience);
         }
     };
     match result_file.take().map(|file| file.replace(&over.line, &patience)) {

@@ -7,11 +7,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::ending::Ending;
-use crate::engine::player::Player;
+use crate::engine::player::{Broken, Player};
 use crate::engine::show;
 use crate::model::error::{Error, RunFault};
-use crate::model::outcome::STATUS_DISCONNECTED;
 use crate::model::recorded::parse;
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
@@ -21,24 +19,6 @@ use crate::runs::follow::From;
 use crate::runs::observer::{ConsumerGone, LEAST_WAIT, LOOK_AGAIN, News, Observer, find, lost};
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::message;
-
-/// Why looking ended before the run did.
-enum Broken {
-    Lost(Lost),
-    Failed(Error),
-}
-
-impl std::convert::From<Lost> for Broken {
-    fn from(lost: Lost) -> Self {
-        Self::Lost(lost)
-    }
-}
-
-impl std::convert::From<Error> for Broken {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// Whether our standard input goes to the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,15 +52,7 @@ pub fn attach(
     }
     match follow(id, from, display, &mut player) {
         Ok(status) => status,
-        Err(Broken::Lost(Lost::Gone | Lost::Abandoned)) => STATUS_DISCONNECTED,
-        Err(Broken::Lost(Lost::Failed(error))) => {
-            message::say_error(&error, &patience);
-            error.status()
-        }
-        Err(Broken::Failed(error)) => {
-            let ending = Ending::of_failure(error, None);
-            ending.conclude(player.sink(), &mut None, display, &patience).status()
-        }
+        Err(broken) => broken.conclude(&mut player, None, &mut None, display, &patience),
     }
 }
 

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::engine::player::Broken;
 use crate::model::error::{Error, ErrorCode, RunFault};
 use crate::model::event::{Event, Stream};
 use crate::model::recorded::{Recorded, parse};
 use crate::remote::over::Over;
 use crate::remote::passing;
-use crate::remote::session::{Broken, Conclusion, LAST_WORDS, Session};
+use crate::remote::session::{Conclusion, LAST_WORDS, Session};
 use crate::remote::task::Hold;
 use crate::remote::wire::{Ask, Tell};
 use crate::runs::segments::chunk_seq;
