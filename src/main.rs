@@ -1,4 +1,5 @@
-//! Parses, dispatches, prints what failed, exits. The only place that ends the process.
+//! Parses, dispatches, prints what failed, exits. It ends the process; only a keeper, which is a
+//! copy of it, and a second Ctrl-C, which leaves a run on another machine, end elsewhere.
 //!
 //! It is the C library's `main`, not Rust's: see [`start`].
 

@@ -13,6 +13,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use tempfile::{Builder, TempDir};
 
+use crate::model::error::reason;
+
 /// How every such folder's name begins.
 const PREFIX: &str = "runcast-call-";
 
@@ -103,7 +105,7 @@ impl Folder {
             Ok(Some(bytes)) if bytes.is_empty() => Returned::Nothing,
             Ok(Some(bytes)) => Returned::Bytes(bytes),
             Ok(None) => Returned::TooLarge,
-            Err(error) => Returned::Unreadable(crate::model::error::reason(&error)),
+            Err(error) => Returned::Unreadable(reason(&error)),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::backend::table::{BACKENDS, Backend, DEFAULT, SHELL};
 use crate::cli::values::{Names, SizeLimit, bytes, parse_input, text};
 use crate::model::spec::Format;
 use crate::model::units::parse_size_or_unlimited;
+use crate::sys::child_setup::DEFAULT_PATH;
 
 /// How the command becomes a program, and the value that it is handed.
 #[derive(Debug, Clone, clap::Args)]
@@ -55,9 +56,6 @@ impl CallArgs {
         if shell { OsStr::new(SHELL) } else { &self.backend }
     }
 }
-
-/// Where programs are looked for without a PATH.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// What is told of a backend.
 #[derive(Debug, Serialize)]

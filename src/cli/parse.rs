@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::args::{self, Args};
-use crate::cli::attached::{with_equals_signs, with_equals_signs_anywhere};
+use crate::cli::attached_values::{with_equals_signs, with_equals_signs_anywhere};
 use crate::cli::detach;
 use crate::cli::replay::{self, ReplayArgs};
 use crate::cli::runs::{self, AttachArgs, ForgetArgs, RunsArgs, SendArgs, SignalArgs, WaitArgs};
@@ -149,9 +149,9 @@ fn behind(subcommand: &Subcommand, mut matches: ArgMatches) -> Result<Parsed, cl
     let request = matches.clone();
     let parsed = (subcommand.read)(&mut matches)?;
     let remote = match &parsed {
-        Parsed::Wait(args) => &args.remote,
-        Parsed::Runs(args) => &args.remote,
-        Parsed::Forget(args) => &args.remote,
+        Parsed::Wait(args) => &args.ask.remote,
+        Parsed::Runs(args) => &args.ask.remote,
+        Parsed::Forget(args) => &args.ask.remote,
         // What these show or send does not fit into one answer, and signals are sent once.
         _ => return Ok(parsed),
     };

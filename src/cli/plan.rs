@@ -13,10 +13,9 @@ use crate::backend::load::{Asked, Input, load};
 use crate::cli::args::{Args, OutputArgs, ShowArgs, SplitArg, SurroundingArgs};
 use crate::cli::values::Variable;
 use crate::model::error::{Error, reason};
-use crate::model::filter::secrets_of_file;
 use crate::model::mask::{LEAST_SECRET_BYTES, Mask};
 use crate::model::spec::{Capture, Display, Format, Limits, Pty, Spec, Stdin, Streams};
-use crate::model::units::parse_env_file;
+use crate::model::text_files::{parse_env_file, secrets_of_file};
 
 /// Variables of the command, in order, each name once as far as runcast sets it.
 type Environment = Vec<(OsString, OsString)>;

@@ -23,8 +23,8 @@ use crate::model::error::{Error, ErrorCode, RunFault, STATUS_FAILED};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::remote::wire::{Ask, Bytes, MAGIC, MOST_PART_BYTES, Tell, alive_every, line};
-use crate::runs::attach::{self, Send};
-use crate::runs::follow::From;
+use crate::runs::attach::{self, Signalling};
+use crate::runs::follow::Since;
 use crate::runs::list;
 use crate::runs::observer::{ConsumerGone, News, Observer, find};
 use crate::runs::segments::chunk_seq;
@@ -169,8 +169,8 @@ pub fn serve() -> u8 {
             Ask::Signal { id, signal, once } => {
                 let signalled = RunId::parse(&id).map_err(Error::Usage).and_then(|id| {
                     let what = match signal {
-                        Some(name) => Send::Signal(name.parse().map_err(Error::Usage)?),
-                        None => Send::Stop,
+                        Some(name) => Signalling::Signal(name.parse().map_err(Error::Usage)?),
+                        None => Signalling::Stop,
                     };
                     attach::signal(&id, what, Some(once))
                 });
@@ -186,8 +186,8 @@ pub fn serve() -> u8 {
             Ask::Attach { id, after, lines } => {
                 let Ok(id) = RunId::parse(&id) else { return STATUS_FAILED };
                 let wanted = match lines {
-                    None => Wanted { from: From::After(after), passed_over: 0 },
-                    Some(lines) => Wanted { from: From::Lines(lines), passed_over: after },
+                    None => Wanted { since: Since::Chunk(after), passed_over: 0 },
+                    Some(lines) => Wanted { since: Since::Lines(lines), passed_over: after },
                 };
                 return attend(&id, wanted, requests, feed, &out);
             }
@@ -395,7 +395,7 @@ fn tell_untaken(error: &Error, has: u64, alone: bool, out: &Out) {
 
 /// What of a run is wanted.
 struct Wanted {
-    from: From,
+    since: Since,
     /// What comes up to this chunk is passed over.
     passed_over: u64,
 }
@@ -433,7 +433,7 @@ fn attend(
     feed: Option<Sender<Piece>>,
     out: &Out,
 ) -> u8 {
-    let mut observer = match Observer::new(id, wanted.from) {
+    let mut observer = match Observer::new(id, wanted.since) {
         Ok(observer) => observer,
         Err(error) => {
             out.fail(&error);
@@ -487,12 +487,12 @@ fn listen(id: &RunId, mut requests: Requests, feed: Option<&Sender<Piece>>, out:
             Ask::Receive { signal, once } => {
                 if let Ok(signal) = signal.parse::<Signal>() {
                     // A run that is over says so by its result.
-                    let _ = attach::signal(id, Send::Received(signal), Some(once));
+                    let _ = attach::signal(id, Signalling::Received(signal), Some(once));
                 }
                 out.tell(&Tell::Received)
             }
             Ask::Stop => {
-                let _ = attach::signal(id, Send::Stop, None);
+                let _ = attach::signal(id, Signalling::Stop, None);
                 out.tell(&Tell::Received)
             }
             Ask::Forget => {
@@ -522,7 +522,7 @@ mod tests {
     use super::*;
 
     fn selected(passed_over: u64, lines: &str) -> (String, u64) {
-        let mut wanted = Wanted { from: From::After(0), passed_over };
+        let mut wanted = Wanted { since: Since::Chunk(0), passed_over };
         let mut lines = lines.as_bytes().to_vec();
         wanted.select(&mut lines);
         (String::from_utf8(lines).expect("it was text"), wanted.passed_over)

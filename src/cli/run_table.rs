@@ -9,6 +9,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::model::shell_line::quoted;
 use crate::runs::list::Listed;
 
 const HEADING: [&str; 6] = ["ID", "STATE", "AGE", "DURATION", "BYTES", "COMMAND"];
@@ -88,15 +89,9 @@ fn row(run: &Listed, now: Timestamp) -> [String; 6] {
     ]
 }
 
-/// A word of a command line, quoted where a shell would not take it as it is. One of several lines, or that steers
-/// the terminal, stays on one line.
+/// A word of a command line. One of several lines, or that steers the terminal, stays on one line.
 fn shown(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_".contains(c);
-    let word = word.replace(|c: char| c.is_control(), " ");
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word;
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    quoted(&word.replace(|c: char| c.is_control(), " ")).into_owned()
 }
 
 fn style_of(state: &str) -> Style {
@@ -190,9 +185,9 @@ mod tests {
 
     #[test]
     fn a_command_line_is_one_that_a_shell_takes() {
-        let argv = ["sh", "-c", "echo 'a'\n\x1b[2Jb", "", "x=1"];
+        let argv = ["sh", "-c", "echo 'a'\n\x1b[2Jb", "", "x-1"];
         let line = lines(&[run("a", "running", Some(&argv))], None).remove(1);
-        assert!(line.ends_with(r"sh -c 'echo '\''a'\''  [2Jb' '' x=1"), "{line}");
+        assert!(line.ends_with(r#"sh -c "echo 'a'  [2Jb" '' x-1"#), "{line}");
     }
 
     #[test]

@@ -21,12 +21,12 @@ use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::model::spec::Format;
-use crate::model::units::{parse_duration, parse_limit_duration};
+use crate::model::units::{parse_digits, parse_duration, parse_limit_duration};
 use crate::remote::session;
 use crate::remote::task::{Hold, Input, Task};
 use crate::remote::upkeep;
-use crate::runs::attach::{self, Send, SendsInput};
-use crate::runs::follow::From;
+use crate::runs::attach::{self, SendsInput, Signalling};
+use crate::runs::follow::Since;
 use crate::runs::list::{self, Listed};
 use crate::runs::observer;
 use crate::sys::signals::end_on;
@@ -41,14 +41,18 @@ pub struct RunArg {
     pub run: RunId,
 }
 
-/// How what the subcommand says looks.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct FormatArg {
+/// How the answer looks, and where it is asked for.
+#[derive(Debug, Clone, clap::Args)]
+pub struct AskArgs {
     /// text for people, ndjson for programs
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = Words(&[
         ("text", Format::Text), ("ndjson", Format::Ndjson),
     ]))]
     pub format: Format,
+
+    /// Where it is done.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
 }
 
 /// What was typed behind `attach`.
@@ -95,16 +99,13 @@ pub struct WaitArgs {
     #[arg(short, long, value_name = "DURATION", value_parser = text(parse_limit_duration))]
     pub timeout: Option<TimeLimit>,
 
-    /// How it looks.
-    #[command(flatten)]
-    pub format: FormatArg,
     /// The run.
     #[command(flatten)]
     pub run: RunArg,
 
-    /// Where it is done.
+    /// How the answer looks, and where it is asked for.
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub ask: AskArgs,
 }
 
 /// What was typed behind `send`.
@@ -118,16 +119,13 @@ pub struct SendArgs {
     #[arg(long)]
     pub eof: bool,
 
-    /// How it looks.
-    #[command(flatten)]
-    pub format: FormatArg,
     /// The run.
     #[command(flatten)]
     pub run: RunArg,
 
-    /// Where it is done.
+    /// How the answer looks, and where it is asked for.
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub ask: AskArgs,
 }
 
 /// What was typed behind `signal`.
@@ -137,9 +135,6 @@ pub struct SignalArgs {
     #[arg(long, conflicts_with = "signal")]
     pub stop: bool,
 
-    /// How it looks.
-    #[command(flatten)]
-    pub format: FormatArg,
     /// The run.
     #[command(flatten)]
     pub run: RunArg,
@@ -149,21 +144,17 @@ pub struct SignalArgs {
           value_parser = text(<Signal as std::str::FromStr>::from_str))]
     pub signal: Signal,
 
-    /// Where it is done.
+    /// How the answer looks, and where it is asked for.
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub ask: AskArgs,
 }
 
 /// What was typed behind `runs`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RunsArgs {
-    /// How it looks.
+    /// How the answer looks, and where it is asked for.
     #[command(flatten)]
-    pub format: FormatArg,
-
-    /// Where it is done.
-    #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub ask: AskArgs,
 }
 
 /// What was typed behind `forget`.
@@ -177,24 +168,18 @@ pub struct ForgetArgs {
     #[arg(long, value_name = "DURATION", value_parser = text(parse_duration))]
     pub older_than: Option<Duration>,
 
-    /// How it looks.
-    #[command(flatten)]
-    pub format: FormatArg,
-
     /// The runs' names
     #[arg(value_name = "RUN", value_hint = ValueHint::Other, value_parser = text(RunId::parse),
           required_unless_present_any = ["finished", "older_than"])]
     pub runs: Vec<RunId>,
 
-    /// Where it is done.
+    /// How the answer looks, and where it is asked for.
     #[command(flatten)]
-    pub remote: RemoteArgs,
+    pub ask: AskArgs,
 }
 
 fn parse_number(typed: &str) -> Result<u64, String> {
-    let is_number = !typed.is_empty() && typed.bytes().all(|byte| byte.is_ascii_digit());
-    let number = if is_number { typed.parse().ok() } else { None };
-    number.ok_or_else(|| "not a whole number".to_owned())
+    parse_digits(typed).ok_or_else(|| "not a whole number".to_owned())
 }
 
 fn parse_lines(typed: &str) -> Result<Lines, String> {
@@ -276,18 +261,18 @@ pub type Said = (String, u8);
 /// Shows a run and returns the exit status.
 #[must_use]
 pub fn attach(args: &AttachArgs) -> u8 {
-    let from = match (args.from, args.after) {
-        (Some(Lines(lines)), _) => From::Lines(lines),
-        (None, after) => From::After(after.unwrap_or(0)),
+    let since = match (args.from, args.after) {
+        (Some(Lines(lines)), _) => Since::Lines(lines),
+        (None, after) => Since::Chunk(after.unwrap_or(0)),
     };
     let capture = plan::capture_recorded(args.split);
     if let Err(source) = end_on(&[Signal::INT, Signal::TERM]) {
         return show_failure(Error::Spawn { step: "signals", source }, args.show.format);
     }
     if let Some(host) = args.remote.machine() {
-        let (after, lines) = match from {
-            From::After(after) => (after, None),
-            From::Lines(lines) => (0, Some(lines)),
+        let (after, lines) = match since {
+            Since::Chunk(after) => (after, None),
+            Since::Lines(lines) => (0, Some(lines)),
         };
         let task = Task {
             host: &host,
@@ -304,7 +289,7 @@ pub fn attach(args: &AttachArgs) -> u8 {
         return session::show(task, &plan::display_recorded(&args.show));
     }
     let input = if args.stdin { SendsInput::Yes } else { SendsInput::No };
-    attach::attach(&args.run.run, from, input, &plan::display_recorded(&args.show), &capture)
+    attach::attach(&args.run.run, since, input, &plan::display_recorded(&args.show), &capture)
 }
 
 /// Waits for a run.
@@ -332,35 +317,35 @@ pub fn send(args: &SendArgs) -> Said {
         offset: u64,
     }
     let id = &args.run.run;
-    let sent = match args.remote.machine() {
+    let sent = match args.ask.remote.machine() {
         Some(host) => {
-            let retry = args.remote.retry_timeout;
+            let retry = args.ask.remote.retry_timeout;
             upkeep::send(&host, retry, id, &mut io::stdin().lock(), args.offset, args.eof)
         }
         None => attach::send_input(id, args.offset, args.eof),
     };
     match sent {
         Ok(offset) => (line_of(&Sent { op: "stdin", offset }), 0),
-        Err(error) => failed(error, args.format.format),
+        Err(error) => failed(error, args.ask.format),
     }
 }
 
 /// Signals a run.
 #[must_use]
 pub fn signal(args: &SignalArgs) -> Said {
-    let sent = match args.remote.machine() {
+    let sent = match args.ask.remote.machine() {
         Some(host) => {
             let signal = (!args.stop).then_some(args.signal);
-            upkeep::signal(&host, args.remote.retry_timeout, &args.run.run, signal)
+            upkeep::signal(&host, args.ask.remote.retry_timeout, &args.run.run, signal)
         }
         None => {
-            let what = if args.stop { Send::Stop } else { Send::Signal(args.signal) };
+            let what = if args.stop { Signalling::Stop } else { Signalling::Signal(args.signal) };
             attach::signal(&args.run.run, what, None)
         }
     };
     match sent {
         Ok(()) => (String::new(), 0),
-        Err(error) => failed(error, args.format.format),
+        Err(error) => failed(error, args.ask.format),
     }
 }
 
@@ -368,11 +353,11 @@ pub fn signal(args: &SignalArgs) -> Said {
 #[must_use]
 pub fn runs(args: &RunsArgs, mut tell: impl FnMut(Error)) -> Said {
     match list::list(&mut tell) {
-        Ok(runs) if args.format.format == Format::Ndjson => {
+        Ok(runs) if args.ask.format == Format::Ndjson => {
             (runs.iter().map(|run| line_of(&Entry::from(run))).collect(), 0)
         }
         Ok(runs) => (table(&runs, width()), 0),
-        Err(error) => failed(error, args.format.format),
+        Err(error) => failed(error, args.ask.format),
     }
 }
 
@@ -400,7 +385,7 @@ pub fn forget(args: &ForgetArgs, mut tell: impl FnMut(Error)) -> Said {
                     listed.into_iter().filter(|run| run.is_over && is_old(run)).map(|run| run.id),
                 );
             }
-            Err(error) => return failed(error, args.format.format),
+            Err(error) => return failed(error, args.ask.format),
         }
     }
     let mut first = None;
@@ -413,7 +398,7 @@ pub fn forget(args: &ForgetArgs, mut tell: impl FnMut(Error)) -> Said {
             }
         }
     }
-    first.map_or((String::new(), 0), |error| failed(error, args.format.format))
+    first.map_or((String::new(), 0), |error| failed(error, args.ask.format))
 }
 
 fn failed(error: Error, format: Format) -> Said {
@@ -439,7 +424,7 @@ struct Entry<'a> {
     host: &'a str,
 }
 
-impl<'a> std::convert::From<&'a Listed> for Entry<'a> {
+impl<'a> From<&'a Listed> for Entry<'a> {
     fn from(run: &'a Listed) -> Self {
         Self {
             id: run.id.as_str(),

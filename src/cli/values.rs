@@ -15,7 +15,7 @@ use crate::model::signal::Signal;
 use crate::model::spec::{
     DEFAULT_LAG_BYTES, MIN_LINE_BYTES, OnLag, ResultDestination, Stdin, WindowSize,
 };
-use crate::model::units::{parse_assignment, parse_duration, parse_size};
+use crate::model::units::{parse_assignment, parse_digits, parse_duration, parse_size};
 
 /// What one `--env` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,10 +126,8 @@ pub(super) fn parse_line_size(typed: &str) -> Result<usize, String> {
 pub(super) fn parse_window_size(typed: &str) -> Result<WindowSize, String> {
     let (columns, rows) = typed.split_once('x').ok_or("not COLSxROWS, as 80x24")?;
     let number = |part: &str| {
-        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
-        part.parse()
-            .ok()
-            .filter(|&number: &u16| is_number && number > 0)
+        parse_digits(part)
+            .filter(|&number: &u16| number > 0)
             .ok_or_else(|| format!("'{part}' is not a number from 1 to {}", u16::MAX))
     };
     Ok(WindowSize { columns: number(columns)?, rows: number(rows)? })
@@ -208,10 +206,7 @@ pub(super) fn parse_destination(typed: &OsStr) -> Result<ResultDestination, Stri
 
 /// The destination that a descriptor's number names.
 fn descriptor(number: &[u8]) -> Option<ResultDestination> {
-    let number = std::str::from_utf8(number)
-        .ok()
-        .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))?;
-    match number.parse().ok()? {
+    match parse_digits(std::str::from_utf8(number).ok()?)? {
         1 => Some(ResultDestination::Stdout),
         number => Some(ResultDestination::Descriptor(number)),
     }

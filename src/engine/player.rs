@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::engine::ending::Ending;
 use crate::engine::flow::{Flow, seen};
+use crate::engine::show::make_sink;
 use crate::model::error::Error;
 use crate::model::event::Event;
 use crate::model::mask::Mask;
@@ -58,6 +59,30 @@ impl Broken {
         }
     }
 }
+
+/// Shows on our standard streams what `play` reads back, and returns the exit status.
+pub(crate) fn show(
+    display: &Display,
+    capture: &Capture,
+    play: impl FnOnce(&mut Player) -> Result<u8, Broken>,
+) -> u8 {
+    let patience = Arc::new(Patience::default());
+    let sink = match make_sink(display, capture, None, &patience) {
+        Ok(sink) => sink,
+        Err(error) => {
+            message::say_error(&error, &patience);
+            return error.status();
+        }
+    };
+    let mut player = Player::new(sink, display.format, capture);
+    match play(&mut player) {
+        Ok(status) => status,
+        Err(broken) => broken.conclude(&mut player, None, &mut None, display, &patience),
+    }
+}
+
+/// The shortest wait for when something is due: less is not worth a wake-up.
+pub(crate) const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Shows what is read back.
 pub(crate) struct Player {

@@ -1,24 +1,19 @@
 //! Plays a recording, in its own time or faster.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::engine::player::{Broken, Player};
+use crate::engine::player::{self, Broken, LEAST_WAIT, Player};
 use crate::engine::recording::{Recording, Step};
 use crate::engine::show;
 use crate::model::spec::{Capture, Display, Streams};
-use crate::sink::destination::{Lost, Patience};
-use crate::sink::message;
+use crate::sink::destination::Lost;
 
 /// The longest wait in one piece: what a file says may be further off than the system's clock goes.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The shortest: less is not worth a wake-up.
-const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// In whose time a recording is played.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,19 +42,7 @@ impl Pace {
 /// What is whole of a recording that is cut off is shown before that is told.
 #[must_use]
 pub fn replay(path: &Path, pace: Pace, display: &Display, capture: &Capture) -> u8 {
-    let patience = Arc::new(Patience::default());
-    let sink = match show::make_sink(display, capture, None, &patience) {
-        Ok(sink) => sink,
-        Err(error) => {
-            message::say_error(&error, &patience);
-            return error.status();
-        }
-    };
-    let mut player = Player::new(sink, display.format, capture);
-    match play(path, pace, display, &mut player) {
-        Ok(status) => status,
-        Err(broken) => broken.conclude(&mut player, None, &mut None, display, &patience),
-    }
+    player::show(display, capture, |player| play(path, pace, display, player))
 }
 
 fn play(path: &Path, pace: Pace, display: &Display, player: &mut Player) -> Result<u8, Broken> {

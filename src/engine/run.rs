@@ -1,4 +1,4 @@
-//! One run from beginning to end, in the foreground.
+//! One run from beginning to end: in the foreground ([`run`]), or kept for others to look at (`keep`).
 
 use std::ffi::OsString;
 use std::io;

@@ -23,9 +23,10 @@ use crate::model::spec::{
 use crate::sink::Sink;
 use crate::sink::cast::{Cast, LineEnd, Screen};
 use crate::sink::cri::Cri;
+use crate::sink::cutters::Shows;
 use crate::sink::destination::{Destination, Outlet, Patience};
 use crate::sink::lagging::{Lag, Lagging};
-use crate::sink::lined::{Lined, Shows};
+use crate::sink::lined::Lined;
 use crate::sink::log::Log;
 use crate::sink::logfmt::Logfmt;
 use crate::sink::ndjson::Ndjson;

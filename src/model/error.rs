@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::model::mask::Mask;
-
+use crate::model::run_id::RunId;
 use crate::model::words::words;
 
 /// The exit status of runcast when it failed itself.
@@ -254,6 +254,18 @@ impl RunFault {
 }
 
 impl Error {
+    /// What is at fault about a detached run, and more about it.
+    #[must_use]
+    pub fn run(fault: RunFault, id: &RunId, why: Option<String>) -> Self {
+        Self::Run { fault, id: id.to_string(), why }
+    }
+
+    /// The folder of a detached run cannot be read or written.
+    #[must_use]
+    pub fn run_folder(id: &RunId, error: &io::Error) -> Self {
+        Self::Home { path: id.as_str().into(), why: reason(error) }
+    }
+
     /// The code that the result's `error` carries.
     #[must_use]
     pub fn code(&self) -> ErrorCode {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use memchr::memchr_iter;
-
 use crate::model::mask::{Mask, Masker};
 use crate::model::strip::Stripper;
 
@@ -56,30 +54,6 @@ impl Filter {
     }
 }
 
-/// What editors of other systems begin a file with, the byte order mark.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// The secrets of a file, one a line, each with the number of its line from 1.
-///
-/// A line ends in LF or CR LF, the last one perhaps in nothing, or in CR. Empty lines are none, nor is a byte
-/// order mark at the beginning part of the first. All else is: blanks, `#`, quotes, and what is not UTF-8.
-#[must_use]
-pub fn secrets_of_file(content: &[u8]) -> Vec<(usize, Vec<u8>)> {
-    let content = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
-    let ends = memchr_iter(b'\n', content).chain([content.len()]);
-    let mut begin = 0;
-    let mut secrets = Vec::new();
-    for (index, end) in ends.enumerate() {
-        let line = &content[begin..end];
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if !line.is_empty() {
-            secrets.push((index + 1, line.to_vec()));
-        }
-        begin = end + 1;
-    }
-    secrets
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,18 +89,5 @@ mod tests {
     fn a_secret_with_an_escape_sequence_inside_is_masked_once_that_is_gone() {
         let mut both = Filter::new(true, Some(&mask(&[b"secret"]))).expect("it does both");
         assert_eq!(filtered(&mut both, &[b"a sec\x1b[3", b"1mret\x1b[m b\n"]), "a *** b\n");
-    }
-
-    #[test]
-    fn the_lines_of_a_file_are_its_secrets() {
-        let content = b"\xef\xbb\xbfone\r\n\n  two # \xff \n\r\na\rb\nlast\r";
-        let expected: [(usize, &[u8]); 4] =
-            [(1, b"one"), (3, b"  two # \xff "), (5, b"a\rb"), (6, b"last")];
-        assert_eq!(
-            secrets_of_file(content),
-            expected.map(|(line, secret)| (line, secret.to_vec()))
-        );
-        assert_eq!(secrets_of_file(b"\n\r\n\n"), []);
-        assert_eq!(secrets_of_file(b""), []);
     }
 }

@@ -5,8 +5,7 @@
 
 use serde_json::value::RawValue;
 
-/// What some editors put before a text in UTF-8. JSON has no place for it, and readers may pass over it.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+use crate::model::text_files::without_byte_order_mark;
 
 /// Returns the one value that `bytes` hold, on one line.
 ///
@@ -14,11 +13,10 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// What is wrong, with line and column, where they are anything else.
 pub fn one_value(mut bytes: Vec<u8>) -> Result<Box<RawValue>, String> {
-    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
+    // JSON has no place for such a mark, and readers may pass over it.
+    let text = without_byte_order_mark(&bytes);
     serde_json::from_slice::<&RawValue>(text).map_err(|error| error.to_string())?;
-    if text.len() < bytes.len() {
-        bytes.drain(..BYTE_ORDER_MARK.len());
-    }
+    bytes.drain(..bytes.len() - text.len());
     remove_space(&mut bytes);
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
     RawValue::from_string(text).map_err(|error| error.to_string())

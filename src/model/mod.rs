@@ -19,10 +19,12 @@ pub mod run_id;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod secret_forms;
+pub mod shell_line;
 pub mod signal;
 pub mod spec;
 pub mod strip;
 pub mod template;
+pub mod text_files;
 pub mod units;
 pub mod wall_clock;
 mod words;

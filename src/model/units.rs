@@ -223,34 +223,6 @@ pub fn parse_meta(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads the lines of an environment file: `NAME=VALUE`, split at the first `=`, nothing expanded or
-/// unquoted, the value as it stands up to the LF.
-///
-/// Blank lines and those whose first character that is not blank is `#` are skipped. A CR before the LF
-/// and a byte order mark at the start belong to neither name nor value.
-///
-/// # Errors
-///
-/// The first line, by its number, that has no `=`, no NAME, or a NUL, which no variable can hold.
-pub fn parse_env_file(bytes: &[u8]) -> Result<Vec<(OsString, OsString)>, String> {
-    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-    let mut variables = Vec::new();
-    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let line = match line {
-            [line @ .., b'\r', b'\n'] | [line @ .., b'\n'] | line => line,
-        };
-        if matches!(line.trim_ascii_start(), [] | [b'#', ..]) {
-            continue;
-        }
-        let variable = match memchr(0, line) {
-            None => parse_assignment(OsStr::from_bytes(line)),
-            Some(_) => Err("has a NUL".to_owned()),
-        };
-        variables.push(variable.map_err(|error| format!("line {}: {error}", index + 1))?);
-    }
-    Ok(variables)
-}
-
 /// Reads a file mode creation mask: octal digits, at most 777, with or without a leading `0` or `0o`.
 ///
 /// # Errors
@@ -457,24 +429,6 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_file_is_taken_as_it_stands() {
-        let file = b"\xef\xbb\xbfONE=1\r\n# comment\n  \t# another\n\n \t\r\nTWO= a \"b\" $HOME \nX=\nY==\xff\r";
-        let expected =
-            [("ONE", &b"1"[..]), ("TWO", b" a \"b\" $HOME "), ("X", b""), ("Y", b"=\xff\r")]
-                .map(|(name, value)| (OsString::from(name), OsString::from_vec(value.to_vec())));
-        assert_eq!(parse_env_file(file), Ok(expected.to_vec()));
-        assert_eq!(parse_env_file(b""), Ok(Vec::new()));
-        assert_eq!(parse_env_file(b"\xef\xbb\xbf"), Ok(Vec::new()));
-    }
-
-    #[test]
-    fn an_environment_files_error_names_the_line() {
-        assert_eq!(parse_env_file(b"A=1\n\nB\n"), Err("line 3: not NAME=VALUE".to_owned()));
-        assert_eq!(parse_env_file(b"=1"), Err("line 1: the name is empty".to_owned()));
-        assert_eq!(parse_env_file(b"#\nA=\0\n"), Err("line 2: has a NUL".to_owned()));
-    }
-
-    #[test]
     fn a_umask_is_octal() {
         for (text, mask) in [
             ("0", 0),
@@ -497,12 +451,10 @@ mod tests {
         #[test]
         fn no_text_makes_a_parser_panic(
             text in "(?s)[-+.0-9eEinfaKkMmGgTPibBshd:=, ]{0,24}|.{0,16}",
-            bytes in any::<Vec<u8>>(),
         ) {
             let _ = parse_duration(&text);
             let _ = parse_size_or_unlimited(&text);
             let _ = parse_umask(&text);
-            let _ = parse_env_file(&bytes);
         }
 
         #[test]

@@ -3,6 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use crate::model::error::{Error, reason};
+use crate::model::shell_line::quoted;
 use crate::remote::connection::Ended;
 use crate::remote::wire::REMOTE_END;
 use crate::sys::session::ignore_keys;
@@ -91,10 +92,6 @@ impl Host {
     }
 }
 
-fn quoted(word: &str) -> String {
-    shell_words::quote(word).into_owned()
-}
-
 /// The command that leads there, in words.
 fn ssh_words() -> Result<Vec<String>, String> {
     let Some(value) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
@@ -102,7 +99,7 @@ fn ssh_words() -> Result<Vec<String>, String> {
     };
     let wrong = |why: &str| format!("{VARIABLE} {}: {why}", value.to_string_lossy());
     let text = value.to_str().ok_or_else(|| wrong("not UTF-8"))?;
-    let words = shell_words::split(text).map_err(|_| wrong("a quote is missing"))?;
+    let words = shlex::split(text).ok_or_else(|| wrong("a quote is missing"))?;
     match words.first() {
         None => Err(wrong("it holds no word")),
         Some(program) if program.is_empty() => Err(wrong("its first word is empty")),

@@ -7,9 +7,9 @@
 mod connection;
 mod feed;
 pub mod host;
-mod over;
 mod passing;
 mod pauses;
+mod result_line;
 pub mod session;
 pub mod task;
 pub mod upkeep;

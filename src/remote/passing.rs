@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal as Number};
 use signal_hook::iterator::Signals;
 
-use crate::model::signal::Signal;
+use crate::model::signal::{FORWARDED, Signal};
 use crate::remote::feed::Feed;
 use crate::remote::task::Task;
 use crate::remote::wire::Ask;
@@ -35,16 +35,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How much is read at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What passes on.
-const PASSED: [Signal; 7] = [
-    Signal::INT,
-    Signal::TERM,
-    Signal::HUP,
-    Signal::QUIT,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::ALRM,
-];
+/// What does not pass on though it would to a run here: it is about our own terminal and our shell's jobs.
+const KEPT: [Signal; 5] = [Signal::WINCH, Signal::CONT, Signal::TSTP, Signal::TTIN, Signal::TTOU];
 
 /// What ends us while there is no run that it could be passed on to.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
@@ -172,7 +164,8 @@ pub(super) fn pass_signals(
 ) -> io::Result<()> {
     let timer = Arc::clone(interruption);
     thread::Builder::new().name("patience".to_owned()).spawn(move || timer.keep_time())?;
-    let passed = PASSED.into_iter().filter(|signal| !signals::is_ignored(*signal));
+    let passed = FORWARDED.into_iter();
+    let passed = passed.filter(|signal| !KEPT.contains(signal) && !signals::is_ignored(*signal));
     let mut signals = Signals::new(passed.map(Signal::number))?;
     let (feed, interruption) = (feed.clone(), Arc::clone(interruption));
     let kill_after = task.limits.and_then(|limits| limits.kill_after);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::engine::player::{Broken, Player};
+use crate::engine::player::{Broken, LEAST_WAIT, Player};
 use crate::engine::run::open_result;
 use crate::engine::show;
 use crate::model::error::{Error, ErrorCode};
@@ -19,9 +19,9 @@ use crate::model::spec::{Display, OnDisconnect, Streams};
 use crate::remote::connection::{Connection, Ended, Waited};
 use crate::remote::feed::Feed;
 use crate::remote::host::{last_words, permanent};
-use crate::remote::over::{Over, disconnected};
 use crate::remote::passing::{Interruption, pass_input, pass_signals};
 use crate::remote::pauses::Pauses;
+use crate::remote::result_line::{ResultLine, disconnected};
 use crate::remote::task::{Hold, Input, Task};
 use crate::remote::wire::{Ask, line, silence};
 use crate::sink::destination::{Lost, Patience};
@@ -33,9 +33,6 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// How long an attempt has at least, however little time is left.
 const LEAST_ATTEMPT: Duration = Duration::from_secs(2);
-
-/// The shortest wait: less is not worth a wake-up.
-const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Shows the run to its end, and returns the exit status.
 #[must_use]
@@ -73,7 +70,7 @@ pub fn show(task: Task<'_>, display: &Display) -> u8 {
 
 /// How it ends, while the other end may still have to be asked to keep nothing.
 enum Conclusion {
-    Over(Over),
+    Over(ResultLine),
     Failed(Error),
 }
 
@@ -185,7 +182,7 @@ impl<'a> Session<'a> {
         said
     }
 
-    fn run(mut self) -> Result<Over, Broken> {
+    fn run(mut self) -> Result<ResultLine, Broken> {
         let mut pauses = Pauses::default();
         loop {
             let before = self.last_contact;
@@ -261,7 +258,7 @@ impl<'a> Session<'a> {
     }
 
     /// Says what came of it, once that is all there is to do.
-    fn conclude(mut self) -> Result<Over, Broken> {
+    fn conclude(mut self) -> Result<ResultLine, Broken> {
         let over = match self.conclusion.take() {
             Some(Conclusion::Over(over)) => over,
             Some(Conclusion::Failed(error)) => return Err(error.into()),
@@ -275,7 +272,7 @@ impl<'a> Session<'a> {
     }
 
     /// Nothing more can be done from here.
-    fn give_up(self, error: Error) -> Result<Over, Broken> {
+    fn give_up(self, error: Error) -> Result<ResultLine, Broken> {
         if self.conclusion.is_some() {
             // What stays there is deleted with the next `forget --finished`.
             return self.conclude();

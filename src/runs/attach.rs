@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::player::{Broken, Player};
+use crate::engine::player::{self, Broken, LEAST_WAIT, Player};
 use crate::engine::show;
 use crate::model::error::{Error, RunFault};
 use crate::model::recorded::parse;
@@ -15,9 +15,9 @@ use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::model::spec::{Capture, Display, Streams};
 use crate::runs::client;
-use crate::runs::follow::From;
-use crate::runs::observer::{ConsumerGone, LEAST_WAIT, LOOK_AGAIN, News, Observer, find, lost};
-use crate::sink::destination::{Lost, Patience};
+use crate::runs::follow::Since;
+use crate::runs::observer::{ConsumerGone, LOOK_AGAIN, News, Observer, find, lost};
+use crate::sink::destination::Lost;
 use crate::sink::message;
 
 /// Whether our standard input goes to the run.
@@ -29,51 +29,40 @@ pub enum SendsInput {
     No,
 }
 
-/// Shows a run from `from` on until it is over, and returns its exit status.
+/// Shows a run behind what was seen of it, until it is over, and returns its exit status.
 #[must_use]
 pub fn attach(
     id: &RunId,
-    from: From,
+    since: Since,
     input: SendsInput,
     display: &Display,
     capture: &Capture,
 ) -> u8 {
-    let patience = Arc::new(Patience::default());
-    let sink = match show::make_sink(display, capture, None, &patience) {
-        Ok(sink) => sink,
-        Err(error) => {
-            message::say_error(&error, &patience);
-            return error.status();
+    player::show(display, capture, |player| {
+        if input == SendsInput::Yes {
+            send_ours(id);
         }
-    };
-    let mut player = Player::new(sink, display.format, capture);
-    if input == SendsInput::Yes {
-        send_ours(id, &patience);
-    }
-    match follow(id, from, display, &mut player) {
-        Ok(status) => status,
-        Err(broken) => broken.conclude(&mut player, None, &mut None, display, &patience),
-    }
+        follow(id, since, display, player)
+    })
 }
 
 /// Sends our standard input to the run, on a thread of its own, for as long as that takes any.
-fn send_ours(id: &RunId, patience: &Arc<Patience>) {
-    let (id, patience) = (id.clone(), Arc::clone(patience));
-    let told = Arc::clone(&patience);
+fn send_ours(id: &RunId) {
+    let id = id.clone();
     let made = std::thread::Builder::new().name("input".to_owned()).spawn(move || {
         match send_input(&id, None, true) {
             // That it is over is told by its result.
             Ok(_) | Err(Error::Run { fault: RunFault::Ended, .. }) => {}
-            Err(error) => message::say_error(&error, &told),
+            Err(error) => message::say_error(&error, &Arc::default()),
         }
     });
     if let Err(source) = made {
-        message::say_error(&Error::Spawn { step: "thread", source }, &patience);
+        message::say_error(&Error::Spawn { step: "thread", source }, &Arc::default());
     }
 }
 
-fn follow(id: &RunId, from: From, display: &Display, player: &mut Player) -> Result<u8, Broken> {
-    let mut observer = Observer::new(id, from)?;
+fn follow(id: &RunId, since: Since, display: &Display, player: &mut Player) -> Result<u8, Broken> {
+    let mut observer = Observer::new(id, since)?;
     let consumers = show::watched(Streams::Separate, display)?;
     // Where the run was when something of it was last shown, and when that was.
     let mut shown = (Duration::ZERO, Instant::now());
@@ -116,7 +105,7 @@ fn show_lines(player: &mut Player, lines: &[u8]) -> Result<(), Lost> {
 
 /// What a signal is sent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Send {
+pub enum Signalling {
     /// For what it does by itself.
     Signal(Signal),
     /// As if the keeper had received it.
@@ -130,12 +119,12 @@ pub enum Send {
 /// # Errors
 ///
 /// Where it is over or cannot be spoken to.
-pub fn signal(id: &RunId, what: Send, once: Option<String>) -> Result<(), Error> {
+pub fn signal(id: &RunId, what: Signalling, once: Option<String>) -> Result<(), Error> {
     let folder = find(id)?;
     match what {
-        Send::Signal(signal) => client::signal(&folder, id, signal, once),
-        Send::Received(signal) => client::receive(&folder, id, signal, once),
-        Send::Stop => client::stop(&folder, id),
+        Signalling::Signal(signal) => client::signal(&folder, id, signal, once),
+        Signalling::Received(signal) => client::receive(&folder, id, signal, once),
+        Signalling::Stop => client::stop(&folder, id),
     }
 }
 

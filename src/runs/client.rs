@@ -19,11 +19,6 @@ use crate::runs::protocol::{Answer, MOST_PART_BYTES, Request, line};
 /// The name of the socket in the folder of the run.
 pub(super) const SOCKET: &str = "control";
 
-/// The run of which this is said.
-fn of(id: &RunId, fault: RunFault) -> Error {
-    Error::Run { fault, id: id.to_string(), why: None }
-}
-
 /// A connection to the keeper that ends when the keeper does; `None` where it has ended.
 pub(super) fn watch(folder: &Folder) -> Option<UnixStream> {
     let mut stream = connect(folder).ok()?;
@@ -59,8 +54,8 @@ fn speak(folder: &Folder, id: &RunId) -> Result<UnixStream, Error> {
 fn lives(folder: &Folder, id: &RunId) -> Result<(), Error> {
     match folder.state().map_err(|error| silent(id, error))? {
         State::Running | State::Starting => Ok(()),
-        State::Ended(_) => Err(of(id, RunFault::Ended)),
-        State::Lost => Err(of(id, RunFault::Lost)),
+        State::Ended(_) => Err(Error::run(RunFault::Ended, id, None)),
+        State::Lost => Err(Error::run(RunFault::Lost, id, None)),
         State::Elsewhere(host) => Err(elsewhere(id, &host)),
     }
 }
@@ -88,8 +83,7 @@ const LONGEST_END: Duration = Duration::from_millis(200);
 
 /// The run is kept on another machine.
 pub(super) fn elsewhere(id: &RunId, host: &str) -> Error {
-    let why = Some(format!("it is kept on {host}"));
-    Error::Run { fault: RunFault::Unknown, id: id.to_string(), why }
+    Error::run(RunFault::Unknown, id, Some(format!("it is kept on {host}")))
 }
 
 /// Has a signal sent to the processes of the run.

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::fcntl::OFlag;
 
-use crate::model::error::ErrorCode;
+use crate::model::error::{Error, ErrorCode, reason};
 use crate::model::event::{ErrorFields, Event, LossyText, RunResult};
 use crate::runs::folder::Folder;
 use crate::runs::segments::Before;
@@ -61,7 +61,7 @@ pub(super) fn put_result(folder: &Folder, event: &Event<'_>) -> io::Result<()> {
         let _ = folder.remove(RESERVED);
         return Ok(());
     };
-    let why = crate::model::error::reason(&error);
+    let why = reason(&error);
     put_reserved(folder, &least(result, &why)?).map_err(|_| error)
 }
 
@@ -91,7 +91,7 @@ fn least(result: &RunResult<'_>, why: &str) -> io::Result<Vec<u8>> {
     }
     if least.result.take().is_some() {
         // A value that was returned and is not there is a failure.
-        let error = crate::model::error::Error::Output {
+        let error = Error::Output {
             what: "the value that the command returned".to_owned(),
             source: io::Error::other(why.to_owned()),
         };

@@ -23,12 +23,12 @@ const READ_BYTES: usize = 256 * 1024;
 /// The longest line that a segment begins with.
 const HEAD_BYTES: usize = 512;
 
-/// From where on a run is wanted.
+/// What of a run was seen before, and is not wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
-    /// After this chunk.
-    After(u64),
-    /// After so many lines of standard output, and of standard error.
+pub enum Since {
+    /// All up to this chunk.
+    Chunk(u64),
+    /// So many lines of standard output, and of standard error.
     Lines([u64; 2]),
 }
 
@@ -36,7 +36,7 @@ pub enum From {
 #[derive(Debug)]
 pub struct Follower {
     folder: Arc<Folder>,
-    from: From,
+    since: Since,
     segment: Option<Segment>,
     /// The one before it, which may be the one that tells how much there was.
     previous: Option<Segment>,
@@ -64,11 +64,11 @@ struct Segment {
 impl Follower {
     /// A follower of this run.
     #[must_use]
-    pub fn new(folder: Arc<Folder>, from: From) -> Self {
-        let last_seq = if let From::After(seq) = from { seq } else { 0 };
+    pub fn new(folder: Arc<Folder>, since: Since) -> Self {
+        let last_seq = if let Since::Chunk(seq) = since { seq } else { 0 };
         Self {
             folder,
-            from,
+            since,
             segment: None,
             previous: None,
             last_seq,
@@ -145,9 +145,9 @@ impl Follower {
 
     /// Opens the segment in which what is wanted begins, and finds the place in it.
     fn open_first(&mut self) -> io::Result<bool> {
-        let begun = match self.from {
-            From::After(after) => self.last_seq > after,
-            From::Lines(_) => self.last_seq > 0,
+        let begun = match self.since {
+            Since::Chunk(after) => self.last_seq > after,
+            Since::Lines(_) => self.last_seq > 0,
         };
         if begun {
             // Segments were deleted faster than they were read: on with the oldest that is left.
@@ -156,18 +156,18 @@ impl Follower {
             return Ok(self.segment.is_some());
         }
         for first in self.firsts()?.into_iter().rev() {
-            let begins_here = match self.from {
-                From::After(after) => first <= after.saturating_add(1),
-                From::Lines(_) => true,
+            let begins_here = match self.since {
+                Since::Chunk(after) => first <= after.saturating_add(1),
+                Since::Lines(_) => true,
             };
             let Some(mut segment) = self.open(first)? else { continue };
-            match self.from {
-                From::After(after) if begins_here => {
-                    let content = whole_lines(&segment.file, 0)?;
+            match self.since {
+                Since::Chunk(after) if begins_here => {
+                    let content = whole_lines(&segment.file)?;
                     segment.at = position_after(&content, after) as u64;
                 }
-                From::After(_) => {}
-                From::Lines(seen) => match head(&segment.file)? {
+                Since::Chunk(_) => {}
+                Since::Lines(seen) => match head(&segment.file)? {
                     Some(before) if before.is_within(seen) => {
                         (self.last_seq, self.lines) = (before.seq, before.lines);
                         self.known = (before.seq, before.sum_bytes());
@@ -227,7 +227,7 @@ impl Follower {
     fn select(&mut self, read: &[u8], wanted: &mut Vec<u8>) -> io::Result<()> {
         // A file system that lost its power leaves zeros, which no line has.
         let is_sound = memchr::memchr(0, read).is_none();
-        let is_by_seq = is_sound && matches!(self.from, From::After(_));
+        let is_by_seq = is_sound && matches!(self.since, Since::Chunk(_));
         // Lines that are taken as they stand, together: from `begin` to `at`.
         let (mut begin, mut at) = (0, 0);
         while at < read.len() {
@@ -280,9 +280,9 @@ impl Follower {
                 }
                 self.last_seq = chunk.seq;
                 let index = chunk.stream.index();
-                let is_wanted = match self.from {
-                    From::After(_) => true,
-                    From::Lines(seen) => self.lines[index] >= seen[index],
+                let is_wanted = match self.since {
+                    Since::Chunk(_) => true,
+                    Since::Lines(seen) => self.lines[index] >= seen[index],
                 };
                 self.lines[index] += u64::from(!chunk.partial);
                 if is_wanted {
@@ -347,7 +347,7 @@ impl Follower {
 /// What a segment tells there was up to this chunk, or to the last one before it that it has; `None`: nothing.
 fn so_far(file: &File, up_to: u64) -> io::Result<Option<Before>> {
     let mut so_far: Option<Before> = None;
-    for line in whole_lines(file, 0)?.split_inclusive(|&byte| byte == b'\n') {
+    for line in whole_lines(file)?.split_inclusive(|&byte| byte == b'\n') {
         if let Some(before) = Before::parse(line) {
             if before.seq > up_to {
                 break;
@@ -372,13 +372,13 @@ fn head(file: &File) -> io::Result<Option<Before>> {
     Ok(memchr::memchr(b'\n', &content[..count]).and_then(|end| Before::parse(&content[..end])))
 }
 
-/// The whole lines of a file from a place on.
-fn whole_lines(file: &File, from: u64) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(file.metadata()?.len().saturating_sub(from)).unwrap_or(0);
+/// The whole lines of a file.
+fn whole_lines(file: &File) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
     let mut content = vec![0; length];
     let mut have = 0;
     while have < length {
-        match file.read_at(&mut content[have..], from + have as u64)? {
+        match file.read_at(&mut content[have..], have as u64)? {
             0 => break,
             count => have += count,
         }

@@ -14,7 +14,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-use crate::model::error::{Error, reason};
+use crate::model::error::{Error, RunFault, reason};
 use crate::model::run_id::RunId;
 use crate::runs::folder::{ABOUT, Folder, Part, State};
 
@@ -238,10 +238,10 @@ fn failed(path: &Path, why: &str) -> Error {
 
 /// There is no run of this name.
 pub(super) fn unknown(id: &RunId) -> Error {
-    Error::Run { fault: crate::model::error::RunFault::Unknown, id: id.to_string(), why: None }
+    Error::run(RunFault::Unknown, id, None)
 }
 
-/// Whether a path of a socket is short enough, and else one through the open folder that is.
+/// The path of what is called so in an open folder: short enough for a socket, however long the folder's own is.
 pub(super) fn socket_path(dir: &impl std::os::fd::AsRawFd, name: &str) -> PathBuf {
     let mut path = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     path.push(OsStr::new(name));

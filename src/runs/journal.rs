@@ -19,8 +19,9 @@ use crate::model::spec::Capture;
 use crate::runs::closing;
 use crate::runs::folder::Folder;
 use crate::runs::segments::{Before, name_of};
+use crate::sink::cutters::Shows;
 use crate::sink::destination::{Destination, Lost, Outlet, Patience};
-use crate::sink::lined::{LineFormat, Lined, Shows};
+use crate::sink::lined::{LineFormat, Lined};
 use crate::sink::ndjson::{Counts, Ndjson};
 use crate::sink::{Account, Cut, Sink};
 

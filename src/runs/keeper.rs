@@ -9,7 +9,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::run::{Handle, keep};
-use crate::model::error::{Error, ErrorCode, reason};
+use crate::model::error::{Error, ErrorCode};
 use crate::model::event::{Event, Started};
 use crate::model::run_id::RunId;
 use crate::model::spec::{Display, Spec};
@@ -19,10 +19,6 @@ use crate::runs::folder::{About, Folder};
 use crate::runs::home::socket_path;
 use crate::runs::journal::Journal;
 use crate::sink::write_json_line;
-
-fn failed(id: &RunId, error: &io::Error) -> Error {
-    Error::Home { path: id.as_str().into(), why: reason(error) }
-}
 
 /// What a keeper is to keep.
 pub(super) struct Task<'a> {
@@ -62,7 +58,7 @@ pub(super) fn live(task: &Task<'_>, folder: &Folder, report: File) {
     let mut report = Some(report);
     let kept = folder
         .again()
-        .map_err(|error| failed(task.id, &error))
+        .map_err(|error| Error::run_folder(task.id, &error))
         .and_then(|folder| keep_in(task, &Arc::new(folder), &mut report));
     if let Err(error) = kept {
         tell(&mut report, &failure(&error));
@@ -84,7 +80,7 @@ fn tell(report: &mut Option<File>, what: &Report) {
 }
 
 fn keep_in(task: &Task<'_>, folder: &Arc<Folder>, report: &mut Option<File>) -> Result<(), Error> {
-    let failed = |error: io::Error| failed(task.id, &error);
+    let failed = |error: io::Error| Error::run_folder(task.id, &error);
     let listener = UnixListener::bind(socket_path(&folder.dir(), SOCKET)).map_err(failed)?;
     restrict(folder).map_err(failed)?;
     let journal = Journal::new(Arc::clone(folder), task.journal_bytes, &task.spec.capture);
@@ -112,7 +108,7 @@ fn begin(
     started: &Started,
 ) -> Result<(), Error> {
     let mut line = Vec::new();
-    let failed = |error: io::Error| failed(task.id, &error);
+    let failed = |error: io::Error| Error::run_folder(task.id, &error);
     write_json_line(&mut line, &Event::Started(started.clone())).map_err(failed)?;
     folder.put_about(task.about, &line).map_err(failed)?;
     let control = thread::Builder::new().name("control".to_owned());

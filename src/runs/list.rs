@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::model::error::{Error, RunFault, reason};
+use crate::model::error::{Error, RunFault};
 use crate::model::event::Event;
 use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
@@ -46,8 +46,7 @@ pub fn list(mut tell: impl FnMut(Error)) -> Result<Vec<Listed>, Error> {
     let mut runs = Vec::new();
     for id in home.ids()? {
         let found = home.run(&id).and_then(|folder| {
-            describe(&id, &folder)
-                .map_err(|error| Error::Home { path: id.as_str().into(), why: reason(&error) })
+            describe(&id, &folder).map_err(|error| Error::run_folder(&id, &error))
         });
         match found {
             Ok(Some(run)) => runs.push(run),
@@ -114,16 +113,12 @@ fn describe(id: &RunId, folder: &Folder) -> io::Result<Option<Listed>> {
 pub fn forget(id: &RunId) -> Result<(), Error> {
     let Some(home) = Home::open()? else { return Err(unknown(id)) };
     let folder = home.run(id)?;
-    let unreadable =
-        |error: io::Error| Error::Home { path: id.as_str().into(), why: reason(&error) };
-    match folder.state().map_err(unreadable)? {
-        State::Starting | State::Running => {
-            Err(Error::Run { fault: RunFault::Running, id: id.to_string(), why: None })
-        }
+    match folder.state().map_err(|error| Error::run_folder(id, &error))? {
+        State::Starting | State::Running => Err(Error::run(RunFault::Running, id, None)),
         // It may live there.
         State::Elsewhere(host) => {
-            let why = Some(format!("it is kept on {host}"));
-            Err(Error::Run { fault: RunFault::Running, id: id.to_string(), why })
+            let why = format!("it is kept on {host}");
+            Err(Error::run(RunFault::Running, id, Some(why)))
         }
         State::Ended(_) | State::Lost => match home.remove(id.as_str(), &folder)? {
             true => Ok(()),

@@ -12,12 +12,13 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::time::TimeSpec;
 
+use crate::engine::player::LEAST_WAIT;
 use crate::model::error::{Error, RunFault};
 use crate::model::run_id::RunId;
 use crate::runs::client;
 use crate::runs::closing;
 use crate::runs::folder::{Folder, State};
-use crate::runs::follow::{Follower, From};
+use crate::runs::follow::{Follower, Since};
 use crate::runs::home::{Home, socket_path, unknown};
 use crate::runs::segments::Before;
 
@@ -27,9 +28,6 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// How often to look where nothing tells of changes. Too seldom, and output is late; too often, and many who look
 /// take the processor.
 const LOOK_UNTOLD: Duration = Duration::from_millis(50);
-
-/// The shortest wait: less is not worth a wake-up.
-pub(super) const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Finds a run.
 ///
@@ -76,11 +74,11 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// Finds the run.
-    pub(crate) fn new(id: &RunId, from: From) -> Result<Self, Error> {
+    pub(crate) fn new(id: &RunId, since: Since) -> Result<Self, Error> {
         let folder = Arc::new(find(id)?);
         Ok(Self {
             id: id.clone(),
-            follower: Follower::new(Arc::clone(&folder), from),
+            follower: Follower::new(Arc::clone(&folder), since),
             keeper: KeeperWatch::default(),
             folder,
             is_told: false,
@@ -94,7 +92,7 @@ impl Observer {
     /// Puts what has come into `lines`, in place of what is there.
     pub(crate) fn next(&mut self, lines: &mut Vec<u8>) -> Result<News, Error> {
         let id = &self.id;
-        let unreadable = |error: io::Error| unreadable(id, &error);
+        let unreadable = |error: io::Error| Error::run_folder(id, &error);
         lines.clear();
         if !self.is_told
             && let Some((_, started)) = self.folder.about().map_err(unreadable)?
@@ -204,7 +202,7 @@ pub fn wait(id: &RunId, timeout: Option<Duration>) -> Result<Option<Vec<u8>>, Er
     let (mut keeper, mut was_there) = (KeeperWatch::default(), false);
     loop {
         let longest = keeper.look(&folder);
-        match folder.state().map_err(|error| unreadable(id, &error))? {
+        match folder.state().map_err(|error| Error::run_folder(id, &error))? {
             State::Ended(result) => return Ok(Some(result)),
             State::Lost => return Err(gone(id, &folder, was_there)),
             State::Elsewhere(host) => return Err(client::elsewhere(id, &host)),
@@ -272,18 +270,11 @@ impl KeeperWatch {
 /// Why there is no result and never will be.
 fn gone(id: &RunId, folder: &Folder, was_there: bool) -> Error {
     match was_there && folder.is_forgotten().unwrap_or(false) {
-        true => {
-            let why = Some("it was forgotten".to_owned());
-            Error::Run { fault: RunFault::Unknown, id: id.to_string(), why }
-        }
+        true => Error::run(RunFault::Unknown, id, Some("it was forgotten".to_owned())),
         false => lost(id),
     }
 }
 
-fn unreadable(id: &RunId, error: &io::Error) -> Error {
-    Error::Home { path: id.as_str().into(), why: crate::model::error::reason(error) }
-}
-
 pub(super) fn lost(id: &RunId) -> Error {
-    Error::Run { fault: RunFault::Lost, id: id.to_string(), why: None }
+    Error::run(RunFault::Lost, id, None)
 }

@@ -20,7 +20,7 @@ use crate::model::recorded::{Recorded, parse};
 use crate::model::spec::{Capture, Keep};
 use crate::runs::closing;
 use crate::runs::folder::Folder;
-use crate::runs::follow::{Follower, From};
+use crate::runs::follow::{Follower, Since};
 use crate::runs::journal::Journal;
 use crate::runs::segments::first_seq;
 use crate::sink::Sink;
@@ -191,7 +191,7 @@ impl Both {
             }
         }
         let mut all = Got::default();
-        all.drain(&self.whole, &mut Follower::new(Arc::clone(&self.whole), From::After(0)));
+        all.drain(&self.whole, &mut Follower::new(Arc::clone(&self.whole), Since::Chunk(0)));
         all.chunks
     }
 }
@@ -244,7 +244,7 @@ proptest! {
     ) {
         let mut both = Both::new();
         let mut got = Got::default();
-        let mut follower = Follower::new(Arc::clone(&both.folder), From::After(0));
+        let mut follower = Follower::new(Arc::clone(&both.folder), Since::Chunk(0));
         let mut lines = Vec::new();
         let (mut written, mut is_exact) = ([Vec::new(), Vec::new()], true);
         for step in &steps {
@@ -258,7 +258,7 @@ proptest! {
                 }
                 Step::Again => {
                     is_exact = is_exact && got.last() == 0;
-                    follower = Follower::new(Arc::clone(&both.folder), From::After(got.last()));
+                    follower = Follower::new(Arc::clone(&both.folder), Since::Chunk(got.last()));
                 }
                 Step::Output(stream, bytes) => {
                     written[stream.index()].extend_from_slice(bytes);
@@ -291,7 +291,7 @@ proptest! {
         steps.iter().for_each(|step| both.give(step));
         let all = both.end(true);
         let mut got = Got::default();
-        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), From::After(after)));
+        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), Since::Chunk(after)));
         check(&got, &all, after, after == 0)?;
     }
 
@@ -304,7 +304,7 @@ proptest! {
         steps.iter().for_each(|step| both.give(step));
         let all = both.end(true);
         let mut got = Got::default();
-        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), From::Lines(from)));
+        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), Since::Lines(from)));
         let mut lines = [0; 2];
         let mut wanted = Vec::new();
         for chunk in &all {
@@ -341,7 +341,7 @@ proptest! {
         let length = (content.len() as f64 * cut) as usize;
         file.set_len(length as u64).expect("it can be cut");
         let mut got = Got::default();
-        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), From::After(after)));
+        got.drain(&both.folder, &mut Follower::new(Arc::clone(&both.folder), Since::Chunk(after)));
         if with_result {
             check(&got, &all, after, after == 0)?;
         } else {

@@ -1,7 +1,7 @@
 //! Starts a detached run, once for each name.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -138,13 +138,10 @@ fn existing(home: &Home, id: &RunId, request: &Request<'_>) -> Result<Option<Sta
             Err(Error::Run { fault: RunFault::Unknown, .. }) => return Ok(None),
             found => found?,
         };
-        let unreadable = |error: std::io::Error| Error::Home {
-            path: id.as_str().into(),
-            why: crate::model::error::reason(&error),
-        };
+        let unreadable = |error: io::Error| Error::run_folder(id, &error);
         if let Some((about, line)) = folder.about().map_err(unreadable)? {
             if about.digest != digest(&about.salt, request.identity) {
-                return Err(Error::Run { fault: RunFault::Exists, id: id.to_string(), why: None });
+                return Err(Error::run(RunFault::Exists, id, None));
             }
             return Ok(Some(Started { id: id.clone(), line, existing: true }));
         }

@@ -21,13 +21,13 @@ pub struct Conclusion<'a> {
     /// Whether a timeout stopped it.
     pub timed_out: bool,
     /// Why runcast stopped it.
-    pub stopped_by: Option<&'a str>,
+    pub stopped_by: Option<StopReason>,
     /// The signal that runcast received and that began the stop or ended the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<&'a str>,
     /// The resource limit that ended the command.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<&'a str>,
+    pub limit: Option<LimitHit>,
     /// From start to end of the command.
     pub duration: Seconds,
     /// Bytes of output that the reader of a stopped run did not take.
@@ -62,9 +62,9 @@ impl<'a> Conclusion<'a> {
             signal: result.signal.as_deref(),
             status: result.status,
             timed_out: result.timed_out,
-            stopped_by: result.stopped_by.map(StopReason::as_str),
+            stopped_by: result.stopped_by,
             received: result.received.as_deref(),
-            limit: result.limit.map(LimitHit::as_str),
+            limit: result.limit,
             duration: result.duration,
             undelivered_bytes: result.undelivered_bytes,
             leaked: result.leaked.then_some(true),
@@ -105,7 +105,7 @@ impl<'a> Conclusion<'a> {
             let _ = write!(text, ", stopped by {why}");
         }
         if let Some(limit) = self.limit {
-            let _ = write!(text, ", at its limit of {limit}");
+            let _ = write!(text, ", at its limit of {}", limit.as_str());
         }
         if self.leaked.is_some() {
             text.push_str("; its output is still held open");
@@ -124,13 +124,12 @@ impl<'a> Conclusion<'a> {
 
     fn why_stopped(&self) -> Option<&str> {
         Some(match self.stopped_by? {
-            "timeout" => "--timeout",
-            "idle_timeout" => "--idle-timeout",
-            "output" => "--output-limit",
-            "memory" => "--max-memory",
-            "disconnect" => "the loss of its reader",
-            "signal" => self.received.unwrap_or("a signal"),
-            other => other,
+            StopReason::Timeout => "--timeout",
+            StopReason::IdleTimeout => "--idle-timeout",
+            StopReason::Output => "--output-limit",
+            StopReason::Memory => "--max-memory",
+            StopReason::Disconnect => "the loss of its reader",
+            StopReason::Signal => self.received.unwrap_or("a signal"),
         })
     }
 }
@@ -175,7 +174,7 @@ mod tests {
             exit_code: None,
             signal: Some("SIGTERM"),
             status: 124,
-            stopped_by: Some("timeout"),
+            stopped_by: Some(StopReason::Timeout),
             ..conclusion()
         };
         let message = "ended by SIGTERM after 2.003s, stopped by --timeout";
@@ -189,8 +188,11 @@ mod tests {
         assert_eq!(told(&dropped), (Level::Warn, message.into()));
         let leaked = Conclusion { leaked: Some(true), ..conclusion() };
         assert_eq!(leaked.level(), Level::Warn);
-        let stopped =
-            Conclusion { stopped_by: Some("signal"), received: Some("SIGTERM"), ..conclusion() };
+        let stopped = Conclusion {
+            stopped_by: Some(StopReason::Signal),
+            received: Some("SIGTERM"),
+            ..conclusion()
+        };
         let message = "exited with code 0 after 2.003s, stopped by SIGTERM";
         assert_eq!(told(&stopped), (Level::Warn, message.into()));
     }

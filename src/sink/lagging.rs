@@ -16,10 +16,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::model::error::Error;
 use crate::model::event::{Event, Stream};
 use crate::model::kept::Kept;
-use crate::model::lines::{LineCutter, Piece};
+use crate::model::lines::Piece;
 use crate::model::spec::Capture;
+use crate::sink::cutters::{Cutters, Shows};
 use crate::sink::destination::{Lost, Patience};
-use crate::sink::lined::Shows;
 use crate::sink::{Account, Cut, Seen, Sink};
 use crate::sys::interrupt::Interruptible;
 use queue::{Entry, Output, Queue};
@@ -56,8 +56,7 @@ pub struct Lagging {
     /// The thread that has it then, and gives it back at its end.
     thread: Option<JoinHandle<Box<dyn Sink>>>,
     patience: Arc<Patience>,
-    cutters: [LineCutter; 2],
-    shows: Shows,
+    cutters: Cutters,
     outlets: Vec<BorrowedFd<'static>>,
     /// See [`Lag`]; and when it was last shown.
     refresh_every: Option<Duration>,
@@ -93,9 +92,7 @@ impl Meeting {
         // A thread that panicked has told so by itself.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Meeting {
     /// Queues output. Before some of what waits goes for it, whoever shows it gets the time that it needs to, as
     /// long as it is not its reader that it waits for.
     fn push(&self, output: Output, outlets: &[BorrowedFd<'_>]) {
@@ -153,7 +150,6 @@ impl Lagging {
     #[must_use]
     pub fn new(sink: Box<dyn Sink>, lag: Lag, capture: &Capture, patience: &Arc<Patience>) -> Self {
         let Lag { outlets, limit_bytes, shows, refresh_every, holds_unfinished } = lag;
-        let cutter = || LineCutter::new(capture.split, capture.max_line_bytes);
         let meeting = Arc::new(Meeting {
             state: Mutex::new(State {
                 queue: Queue::new(limit_bytes),
@@ -170,8 +166,7 @@ impl Lagging {
             idle: Some(sink),
             thread: None,
             patience: Arc::clone(patience),
-            cutters: [cutter(), cutter()],
-            shows,
+            cutters: Cutters::new(capture, shows),
             outlets,
             refresh_every,
             refreshed: None,
@@ -181,6 +176,11 @@ impl Lagging {
             next_seq: 1,
             is_lost: false,
         }
+    }
+
+    /// Whether it is the output that is shown. Where the run is, is shown without what came.
+    fn shows_output(&self) -> bool {
+        self.cutters.shows_output() && self.refresh_every.is_none()
     }
 
     /// Makes the thread with the first that there is to show. Before, signals that it must not take may not be
@@ -204,16 +204,16 @@ impl Lagging {
         }
     }
 
-    /// Queues what the stream's cutter gives.
+    /// Has the cutters do something with a stream, and queues what comes of it.
     fn cut(
         &mut self,
         stream: Stream,
         at: Duration,
-        work: impl FnOnce(&mut LineCutter, &mut dyn FnMut(Piece<'_>)),
+        work: impl FnOnce(&mut Cutters, &mut dyn FnMut(Piece<'_>)),
     ) -> Result<(), Lost> {
         self.start()?;
         let (meeting, outlets, next_seq) = (&self.meeting, &self.outlets, &mut self.next_seq);
-        work(&mut self.cutters[stream.index()], &mut |piece| {
+        work(&mut self.cutters, &mut |piece| {
             let output = Output::new(Cut { stream, piece, at, seq: *next_seq });
             *next_seq += output.chunks();
             meeting.push(output, outlets);
@@ -316,17 +316,16 @@ fn show(sink: &mut dyn Sink, entry: &Entry) -> Result<(), Lost> {
 impl Sink for Lagging {
     fn block(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Result<(), Lost> {
         self.has_news = true;
-        if self.shows == Shows::Nothing || self.refresh_every.is_some() {
-            // Where the run is, is shown without what came.
+        if !self.shows_output() {
             return self.take_lost();
         }
         self.last_at = at;
-        self.cut(stream, at, |cutter, emit| cutter.push(bytes, emit))
+        self.cut(stream, at, |cutters, emit| cutters.push(stream, bytes, emit))
     }
 
     fn piece(&mut self, piece: Cut<'_>) -> Result<(), Lost> {
         self.has_news = true;
-        if self.shows != Shows::Nothing && self.refresh_every.is_none() {
+        if self.shows_output() {
             self.start()?;
             self.meeting.push(Output::new(piece), &self.outlets);
         }
@@ -334,18 +333,15 @@ impl Sink for Lagging {
     }
 
     fn flush_partial(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
-        if self.shows != Shows::Pieces {
-            return Ok(());
-        }
-        self.cut(stream, at, |cutter, emit| cutter.flush_partial(emit))
+        self.cut(stream, at, |cutters, emit| cutters.flush_partial(stream, emit))
     }
 
     fn has_unfinished(&self, stream: Stream) -> bool {
-        self.shows == Shows::Pieces && self.cutters[stream.index()].has_unfinished()
+        self.cutters.has_unfinished(stream)
     }
 
     fn end(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
-        self.cut(stream, at, |cutter, emit| cutter.finish(emit))
+        self.cut(stream, at, |cutters, emit| cutters.finish(stream, emit))
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
@@ -387,11 +383,11 @@ impl Sink for Lagging {
     }
 
     fn flush(&mut self) -> Result<(), Lost> {
-        if !self.holds_unfinished && self.shows != Shows::Nothing {
+        if !self.holds_unfinished {
             // Nothing more has come.
             for stream in Stream::ALL {
-                if self.cutters[stream.index()].has_unfinished() {
-                    self.cut(stream, self.last_at, |cutter, emit| cutter.flush_partial(emit))?;
+                if self.cutters.has_unfinished(stream) {
+                    self.flush_partial(stream, self.last_at)?;
                 }
             }
         }

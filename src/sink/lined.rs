@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::model::event::{Event, Started, Stream};
-use crate::model::lines::{LineCutter, Piece};
+use crate::model::lines::Piece;
 use crate::model::recorded::Recorded;
 use crate::model::spec::Capture;
+use crate::sink::cutters::{Cutters, Shows};
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::{Account, Cut, Sink};
 
@@ -55,24 +56,11 @@ pub trait LineFormat: Send {
     fn delivered_bytes(&self) -> u64;
 }
 
-/// What a [`Lined`] sink shows of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shows {
-    /// Lines, and pieces of unfinished ones.
-    Pieces,
-    /// Lines, each in one piece as far as it is no longer than it may be.
-    Lines,
-    /// Nothing.
-    Nothing,
-}
-
 /// Shows a run in a format that is made of lines.
 #[derive(Debug)]
 pub struct Lined<F> {
     format: F,
-    /// In the order of the streams.
-    cutters: [LineCutter; 2],
-    shows: Shows,
+    cutters: Cutters,
     /// Whether the result object comes last, in a format that has none of its own.
     result_last: bool,
 }
@@ -81,8 +69,7 @@ impl<F: LineFormat> Lined<F> {
     /// Cuts as `capture` says.
     #[must_use]
     pub fn new(format: F, capture: &Capture, shows: Shows) -> Self {
-        let cutter = || LineCutter::new(capture.split, capture.max_line_bytes);
-        Self { format, cutters: [cutter(), cutter()], shows, result_last: false }
+        Self { format, cutters: Cutters::new(capture, shows), result_last: false }
     }
 
     /// With the result object last, if that is asked for; for a format that has none of its own.
@@ -101,16 +88,16 @@ impl<F: LineFormat> Lined<F> {
         &mut self.format
     }
 
-    /// Has the stream's cutter do something, and shows the pieces that it gives.
+    /// Has the cutters do something with a stream, and shows the pieces that come of it.
     fn cut(
         &mut self,
         stream: Stream,
         at: Duration,
-        work: impl FnOnce(&mut LineCutter, &mut dyn FnMut(Piece<'_>)),
+        work: impl FnOnce(&mut Cutters, &mut dyn FnMut(Piece<'_>)),
     ) -> Result<(), Lost> {
         let format = &mut self.format;
         let mut shown = Ok(());
-        work(&mut self.cutters[stream.index()], &mut |piece| {
+        work(&mut self.cutters, &mut |piece| {
             // Also when the consumer is lost: the format counts on.
             let put = format.lines(stream, piece, at);
             if shown.is_ok() {
@@ -123,14 +110,11 @@ impl<F: LineFormat> Lined<F> {
 
 impl<F: LineFormat> Sink for Lined<F> {
     fn block(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Result<(), Lost> {
-        if self.shows == Shows::Nothing {
-            return Ok(());
-        }
-        self.cut(stream, at, |cutter, emit| cutter.push(bytes, &mut *emit))
+        self.cut(stream, at, |cutters, emit| cutters.push(stream, bytes, emit))
     }
 
     fn piece(&mut self, piece: Cut<'_>) -> Result<(), Lost> {
-        if self.shows == Shows::Nothing {
+        if !self.cutters.shows_output() {
             return Ok(());
         }
         self.format.set_seq(piece.seq);
@@ -138,18 +122,15 @@ impl<F: LineFormat> Sink for Lined<F> {
     }
 
     fn flush_partial(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
-        if self.shows != Shows::Pieces {
-            return Ok(());
-        }
-        self.cut(stream, at, |cutter, emit| cutter.flush_partial(emit))
+        self.cut(stream, at, |cutters, emit| cutters.flush_partial(stream, emit))
     }
 
     fn has_unfinished(&self, stream: Stream) -> bool {
-        self.shows == Shows::Pieces && self.cutters[stream.index()].has_unfinished()
+        self.cutters.has_unfinished(stream)
     }
 
     fn end(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
-        self.cut(stream, at, |cutter, emit| cutter.finish(emit))
+        self.cut(stream, at, |cutters, emit| cutters.finish(stream, emit))
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
@@ -170,7 +151,7 @@ impl<F: LineFormat> Sink for Lined<F> {
     fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
         let is_chunk = matches!(recorded, Recorded::Chunk(_));
         match recorded {
-            Recorded::Chunk(_) if self.shows == Shows::Nothing => Ok(()),
+            Recorded::Chunk(_) if !self.cutters.shows_output() => Ok(()),
             _ if self.format.shows_as_written(is_chunk) => {
                 if let Recorded::Event(Event::Started(started)) = recorded {
                     self.format.note_started(started);
@@ -185,7 +166,7 @@ impl<F: LineFormat> Sink for Lined<F> {
 
     fn chunk_as_written(&mut self, line: &[u8]) -> Result<bool, Lost> {
         let is_chunk = line.starts_with(b"{\"op\":\"chunk\"");
-        if !is_chunk || self.shows == Shows::Nothing || !self.format.shows_as_written(true) {
+        if !is_chunk || !self.cutters.shows_output() || !self.format.shows_as_written(true) {
             return Ok(false);
         }
         self.format.out().put(line).map(|()| true)

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use crate::model::event::Stream;
+use crate::model::outcome::{LimitHit, StopReason};
 use crate::model::spec::Level;
 use crate::sink::conclusion::Conclusion;
 use crate::sink::logged::{Dialect, Logged};
@@ -64,9 +65,9 @@ impl Dialect for Pairs {
             word(rest, "signal", conclusion.signal);
             number(rest, "status", Some(conclusion.status.into()));
             put_word(rest, "timed_out", conclusion.timed_out);
-            word(rest, "stopped_by", conclusion.stopped_by);
+            word(rest, "stopped_by", conclusion.stopped_by.map(StopReason::as_str));
             word(rest, "received", conclusion.received);
-            word(rest, "limit", conclusion.limit);
+            word(rest, "limit", conclusion.limit.map(LimitHit::as_str));
             put_word(rest, "duration", format_args!("{:.6}", conclusion.duration.0.as_secs_f64()));
             number(rest, "undelivered_bytes", conclusion.undelivered_bytes);
             if conclusion.leaked.is_some() {

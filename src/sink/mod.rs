@@ -8,6 +8,7 @@
 pub mod cast;
 pub mod conclusion;
 pub mod cri;
+pub mod cutters;
 pub mod destination;
 mod json_text;
 pub mod lagging;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::error::reason;
+use crate::model::error::{Error, reason};
 use crate::model::event::{Event, Stream};
 use crate::model::recorded::Recorded;
 use crate::model::spec::WindowSize;
@@ -51,7 +51,7 @@ impl Tee {
     fn note(&mut self, lost: Lost) {
         let why = match lost {
             Lost::Gone => "its reader went away".to_owned(),
-            Lost::Failed(crate::model::error::Error::Output { source, .. }) => reason(&source),
+            Lost::Failed(Error::Output { source, .. }) => reason(&source),
             Lost::Failed(error) => error.to_string(),
             Lost::Abandoned => "its reader took no more".to_owned(),
         };

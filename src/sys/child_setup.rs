@@ -21,7 +21,7 @@ use crate::model::spec::{Program, Spec};
 use crate::sys::signals;
 
 /// Where commands are looked for when the command's environment has no PATH; what `execvp(3)` takes.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
+pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The child's stack. It calls a handful of system calls; glibc's wrappers need a few hundred bytes.
 const STACK_BYTES: usize = 64 * 1024;

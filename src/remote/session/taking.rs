@@ -7,8 +7,8 @@ use crate::engine::player::Broken;
 use crate::model::error::{Error, ErrorCode, RunFault};
 use crate::model::event::{Event, Stream};
 use crate::model::recorded::{Recorded, parse};
-use crate::remote::over::Over;
 use crate::remote::passing;
+use crate::remote::result_line::ResultLine;
 use crate::remote::session::{Conclusion, LAST_WORDS, Session};
 use crate::remote::task::Hold;
 use crate::remote::wire::{Ask, Tell};
@@ -33,7 +33,7 @@ impl Session<'_> {
         }
         match &recorded {
             Recorded::Event(Event::Result(result)) => {
-                let over = Over { status: result.status, line: line.to_vec() };
+                let over = ResultLine { status: result.status, line: line.to_vec() };
                 let shown = self.show(&recorded, line);
                 self.conclude_with(Conclusion::Over(over));
                 self.note(shown)?;
@@ -139,8 +139,8 @@ impl Session<'_> {
             Tell::Received => self.feed.received(),
             Tell::Input { offset, closed } => {
                 if self.feed.answered(offset, closed) {
-                    let (fault, id) = (RunFault::StdinClosed, self.task.id.to_string());
-                    message::say_error(&Error::Run { fault, id, why: None }, &Arc::default());
+                    let error = Error::run(RunFault::StdinClosed, self.task.id, None);
+                    message::say_error(&error, &Arc::default());
                 }
             }
             Tell::Alive | Tell::Done { .. } => {}

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::outcome::{STATUS_DISCONNECTED, StopReason};
 
 /// The result, and what it says.
-pub(super) struct Over {
+pub(super) struct ResultLine {
     pub(super) status: u8,
     pub(super) line: Vec<u8>,
 }
@@ -26,7 +26,7 @@ struct Head {
 }
 
 /// The result of a run that was stopped since its reader had gone; `None` where it makes no sense.
-pub(super) fn disconnected(over: &Over) -> Option<Over> {
+pub(super) fn disconnected(over: &ResultLine) -> Option<ResultLine> {
     const STDOUT: &[u8] = b",\"stdout\":";
     let at = memchr::memmem::find(&over.line, STDOUT)?;
     let mut head: Head = serde_json::from_slice(&[&over.line[..at], b"}"].concat()).ok()?;
@@ -41,7 +41,7 @@ pub(super) fn disconnected(over: &Over) -> Option<Over> {
     let mut line = serde_json::to_vec(&head).ok()?;
     line.pop();
     line.extend_from_slice(&over.line[at..]);
-    Some(Over { status: head.status, line })
+    Some(ResultLine { status: head.status, line })
 }
 
 #[cfg(test)]
@@ -57,9 +57,9 @@ mod tests {
                  \"timed_out\":{},\"stopped_by\":{stopped_by}{received},{rest}}}\n",
                 status == 124
             );
-            Over { status, line: line.into_bytes() }
+            ResultLine { status, line: line.into_bytes() }
         };
-        let said = |over: &Over| {
+        let said = |over: &ResultLine| {
             let over = disconnected(over).expect("it makes sense");
             (over.status, String::from_utf8(over.line).expect("it is text"))
         };
