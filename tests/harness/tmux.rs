@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use tempfile::TempDir;
 
 use super::process::VARIABLE;
-use super::{Mark, scratch, tool, wait_until};
+use super::{LIMIT, Mark, scratch, tool};
 
 /// A screen with a shell on it. All of it goes when this does.
 pub(crate) struct Tmux {
@@ -73,7 +74,14 @@ impl Tmux {
     /// Waits until it looks so.
     #[track_caller]
     pub(crate) fn shows(&self, what: &str, is_so: impl Fn(&[String]) -> bool) {
-        wait_until(what, || is_so(&self.lines()));
+        let end = Instant::now() + LIMIT;
+        loop {
+            let lines = self.lines();
+            if is_so(&lines) {
+                return;
+            }
+            assert!(Instant::now() < end, "{what} is not shown:\n{}", lines.join("\n"));
+        }
     }
 
     /// Waits until some line begins with this.

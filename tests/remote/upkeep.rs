@@ -154,7 +154,10 @@ fn attach_sends_standard_input_when_asked() {
     let attached = machine.ask("attach", "--stdin far").input("second\n").run().exited(0);
     assert_eq!((attached.out().as_str(), attached.err().as_str()), ("read first\nsecond\n", ""));
     assert_eq!(machine.plans(), 0);
-    machine.run("-d --id closed").puppet("sleep:300").run().exited(0);
-    let attached = machine.ask("attach", "--stdin closed").input("second\n").run().exited(0);
-    attached.said_one_line("the standard input of the run is closed");
+    machine.run("-d --id closed").puppet("sleep").run().exited(0);
+    let mut attached = machine.ask("attach", "--stdin closed").input("second\n").start();
+    let said = attached.error_line();
+    assert!(said.contains("the standard input of the run is closed"), "{said}");
+    machine.ask("signal", "closed").run().exited(0);
+    attached.finish().exited(143);
 }
