@@ -3,6 +3,7 @@
 //! All of them are compared with the one definition of the command line; no program is run but those that
 //! format the manual.
 
+mod compatibility;
 mod completions;
 mod events;
 mod readme;
