@@ -161,7 +161,7 @@ pub fn send(
             if link.say(&said)?.is_none() {
                 return Ok(None);
             }
-            place += part.len() as u64;
+            place = place.saturating_add(part.len() as u64);
             part.clear();
             at = Some(place);
         }

@@ -2,6 +2,7 @@
 //! success here.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -218,6 +219,27 @@ fn numbers_of_any_size_are_no_trouble() {
 }
 
 #[test]
+fn a_place_for_input_that_is_as_far_off_as_can_be_is_no_trouble() {
+    let input = |closed: bool| {
+        format!("{{\"op\":\"input\",\"offset\":18446744073709551615,\"closed\":{closed}}}\n")
+    };
+    let failed = "{\"op\":\"failed\",\"code\":\"run_ended\",\"status\":125,\"message\":\"m\"}\n";
+    let over = result(0) + "{\"op\":\"received\"}\n";
+    for told in [input(false), input(false).repeat(3), input(false) + &input(true), input(true)] {
+        for (words, end) in [
+            ("send --host x far", failed),
+            ("send --eof --host x far", failed),
+            ("--host x -- true", over.as_str()),
+        ] {
+            let liar = Liar::new(told.clone() + end);
+            let ran = liar.runcast(words).input("x").run();
+            assert!(matches!(ran.code(), Some(0 | 125)), "{words}: {ran}");
+            assert!(!ran.err().contains("internal error"), "{words}: {ran}");
+        }
+    }
+}
+
+#[test]
 fn a_start_that_tells_of_another_run_is_refused() {
     let started = |id: &str| {
         format!(
@@ -266,4 +288,73 @@ fn events_without_end_take_little_memory() {
     assert!(peak_rss_bytes(live.pid()) < 48 << 20, "{}", peak_rss_bytes(live.pid()));
     live.signal(nix::sys::signal::Signal::SIGINT);
     live.finish();
+}
+
+#[test]
+fn the_other_end_takes_no_name_for_a_path_and_no_nonsense_for_a_request() {
+    let folder = scratch();
+    let runs = folder.path().join("runs");
+    let outside = folder.path().join("outside");
+    for place in [&runs, &outside] {
+        fs::create_dir(place).expect("the folder is ours");
+        fs::set_permissions(place, fs::Permissions::from_mode(0o700)).expect("it is ours");
+    }
+    fs::write(outside.join("lock"), "").expect("the folder is ours");
+    let word = |text: &str| format!("\"{}\"", base64(text));
+    let deep = "[".repeat(100_000);
+    let absolute = outside.display().to_string();
+    for id in ["../outside", &absolute, "..", ".", "", "a/../../outside", "x\n", "\u{202e}x", "-x"]
+    {
+        let (id, typed) = (json(id), word(id));
+        for request in [
+            format!("{{\"op\":\"attach\",\"id\":{id},\"after\":0}}"),
+            format!("{{\"op\":\"feed\",\"id\":{id},\"alone\":true}}"),
+            format!("{{\"op\":\"signal\",\"id\":{id},\"once\":\"x\"}}"),
+            format!(
+                "{{\"op\":\"do\",\"words\":[{},\"LS0=\",{typed}],\"again\":false}}",
+                word("forget")
+            ),
+            format!(
+                "{{\"op\":\"do\",\"words\":[{},\"LS0=\",{typed}],\"again\":true}}",
+                word("forget")
+            ),
+            format!(
+                "{{\"op\":\"start\",\"words\":[{},{},{typed},\"LS0=\",{}],\"uncounted\":[],\"secrets\":[]}}",
+                word("-d"),
+                word("--id"),
+                word("true")
+            ),
+        ] {
+            let run = runcast("--remote-end").env("RUNCAST_DIR", &runs).writes_no_events();
+            let ran = run.input(request.clone() + "\n").run();
+            assert!(matches!(ran.code(), Some(0 | 125)), "{request}: {ran}");
+            assert!(!ran.err().contains("internal error"), "{request}: {ran}");
+            let is_refused = |line: &str| {
+                let told: Value = serde_json::from_str(line).expect("it is JSON");
+                told["op"] == "failed" || (told["op"] == "done" && told["status"] == 125)
+            };
+            let out = ran.out();
+            let told: Vec<&str> = out.lines().filter(|line| line.starts_with('{')).collect();
+            assert!(
+                ran.code() == Some(125) || told.iter().all(|line| is_refused(line)),
+                "{request}: {ran}"
+            );
+            assert!(ran.code() == Some(125) || !told.is_empty(), "{request}: {ran}");
+        }
+    }
+    for nonsense in [
+        "\0",
+        "{}",
+        "[]",
+        &deep,
+        "{\"op\":\"part\",\"bytes\":1e999,\"offset\":0}",
+        "{\"op\":\"attach\"}",
+    ] {
+        let run = runcast("--remote-end").env("RUNCAST_DIR", &runs).writes_no_events();
+        let ran = run.input(nonsense.to_owned() + "\n").run();
+        assert!(matches!(ran.code(), Some(0 | 125)), "{ran}");
+        assert_eq!(ran.out(), "\nruncast-remote-end 1\n");
+    }
+    assert_eq!(fs::read_dir(&runs).expect("it is there").count(), 0);
+    assert!(outside.join("lock").exists());
 }
