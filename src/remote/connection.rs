@@ -13,8 +13,7 @@ use nix::sys::time::TimeSpec;
 
 use crate::model::error::Error;
 use crate::remote::host::Host;
-use crate::remote::wire::{GREETING, MAGIC};
-use crate::sys::whole::MOST_BYTES;
+use crate::remote::wire::{GREETING, MAGIC, most_line_bytes};
 
 /// How much is read at a time.
 const READ_BYTES: usize = 256 * 1024;
@@ -61,6 +60,7 @@ pub(super) struct Connection {
     /// Where ssh says what fails, until its end.
     stderr: Option<ChildStderr>,
     said: Vec<u8>,
+    most_line_bytes: u64,
 }
 
 /// How far a connection has come.
@@ -126,6 +126,7 @@ impl Connection {
             noise: Vec::new(),
             stderr: Some(stderr),
             said: Vec::new(),
+            most_line_bytes: most_line_bytes(),
         };
         Ok((connection, stdin))
     }
@@ -216,7 +217,7 @@ impl Connection {
 
     /// Whether more has come of one line than any has. Whole ones are taken before more is waited for.
     fn is_endless(&self) -> bool {
-        (self.read.len() - self.at) as u64 > MOST_BYTES
+        (self.read.len() - self.at) as u64 > self.most_line_bytes
     }
 
     fn fill(&mut self) -> Waited {

@@ -358,3 +358,14 @@ fn the_other_end_takes_no_name_for_a_path_and_no_nonsense_for_a_request() {
     assert_eq!(fs::read_dir(&runs).expect("it is there").count(), 0);
     assert!(outside.join("lock").exists());
 }
+
+#[test]
+fn a_line_without_end_is_given_up() {
+    let liar = Liar::new("");
+    let answer = fs::File::create(liar.folder.path().join("answer"));
+    answer.and_then(|answer| answer.set_len(1 << 40)).expect("a file may have holes");
+    for words in ["attach -f ndjson --host x far", "runs -f ndjson --host x"] {
+        let ran = liar.runcast(words).env("RUNCAST_TEST_LINE_BYTES", "8000000").run();
+        ran.failed(125, "remote_failed", "a line that comes from there has no end");
+    }
+}
