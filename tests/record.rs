@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::{events_in, ndjson, runcast, scratch};
+use crate::harness::{events_in, ndjson, root, runcast, scratch};
 
 /// Records `sh -c script` in a file, and returns what was shown meanwhile.
 fn record(file: &Path, options: &str, script: &str) -> crate::harness::Ran {
@@ -53,6 +53,19 @@ fn it_is_for_its_owner_alone_and_made_anew() {
     record(&file, "", "echo a").exited(0);
     assert_eq!(fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read_to_string(&file).expect("text").lines().count(), 3);
+}
+
+#[test]
+fn one_of_another_user_s_is_not_written_to_and_keeps_what_is_in_it() {
+    let Some(()) = root() else { return };
+    let folder = scratch();
+    let file = folder.path().join("r.ndjson");
+    fs::write(&file, "theirs").expect("there is room");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("it is ours");
+    std::os::unix::fs::chown(&file, Some(1234), Some(1234)).expect("root may");
+    let ran = record(&file, "", "echo a");
+    ran.refused("it belongs to another user");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "theirs");
 }
 
 #[test]

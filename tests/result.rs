@@ -1,14 +1,14 @@
 //! The result and the events around it: where they go and what stands in them.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 
 use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::harness::{PUPPET, ndjson, result_in, runcast, scratch, wait_until};
+use crate::harness::{PUPPET, ndjson, result_in, root, runcast, scratch, wait_until};
 
 #[test]
 fn it_goes_to_a_file_whole_and_leaves_nothing_beside() {
@@ -294,4 +294,62 @@ fn two_runs_may_write_to_one_place_and_one_of_them_wins_whole() {
         result_in(&path);
     }
     assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 1);
+}
+
+#[test]
+fn what_another_user_laid_where_all_may_write_is_neither_followed_nor_written_to() {
+    let Some(()) = root() else { return };
+    let folder = scratch();
+    let shared = folder.path().join("shared");
+    fs::create_dir(&shared).expect("the scratch folder is ours");
+    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).expect("it is ours");
+    let target = folder.path().join("target");
+    fs::write(&target, "ours").expect("the scratch folder is ours");
+    let [link, fifo, file] = ["link", "fifo", "file"].map(|name| shared.join(name));
+    symlink(&target, &link).expect("a link can be made");
+    mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR).expect("a fifo can be made");
+    fs::write(&file, "theirs").expect("it can be written");
+    for path in [&link, &fifo, &file] {
+        lchown(path, Some(1234), Some(1234)).expect("root may");
+    }
+    let ours = shared.join("ours");
+    symlink(&link, &ours).expect("a link can be made");
+    for path in [&link, &fifo, &file, &ours] {
+        let ran = runcast("--result").arg(path).puppet("say:hi").run();
+        ran.refused("another user's, in a folder that all may write in");
+    }
+    assert_eq!(fs::read_to_string(&target).expect("it is there"), "ours");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "theirs");
+    // Our own are followed and replaced there, and in a folder of one's own so are all.
+    for path in [&link, &file] {
+        lchown(path, Some(0), Some(0)).expect("root may");
+        runcast("--result").arg(path).puppet("exit:4").run().exited(4);
+    }
+    assert_eq!(result_in(&target)["exit_code"], 4);
+    assert_eq!(result_in(&file)["exit_code"], 4);
+    lchown(&link, Some(1234), Some(1234)).expect("root may");
+    fs::set_permissions(&shared, Permissions::from_mode(0o755)).expect("it is ours");
+    runcast("--result").arg(&link).puppet("exit:5").run().exited(5);
+    assert_eq!(result_in(&target)["exit_code"], 5);
+}
+
+#[test]
+fn it_takes_over_the_rights_of_our_file_that_was_there_and_nothing_else() {
+    let folder = scratch();
+    let path = folder.path().join("result");
+    let mode_after = |mode: u32, owner: Option<u32>| {
+        fs::write(&path, "old").expect("the scratch folder is ours");
+        chown(&path, owner, owner).expect("root may");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("it is ours");
+        runcast("--result").arg(&path).puppet("exit:4").run().exited(4);
+        let found = fs::metadata(&path).expect("it is there");
+        assert_eq!(found.uid(), nix::unistd::geteuid().as_raw());
+        fs::remove_file(&path).expect("it is ours");
+        found.mode() & 0o7777
+    };
+    assert_eq!(mode_after(0o640, None), 0o640);
+    assert_eq!(mode_after(0o6777, None), 0o777);
+    // Who had the old one has no say in who may write to ours, or run it as us.
+    let Some(()) = root() else { return };
+    assert_eq!(mode_after(0o6777, Some(1234)) & 0o7022, 0);
 }

@@ -1,6 +1,7 @@
 //! Wrong usage: 125, a clear first line that names what is wrong, and nothing runs.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use proptest::prelude::{any, prop_assert};
@@ -175,4 +176,32 @@ proptest! {
         prop_assert!(!err.contains("panicked") && !ran.stderr.contains(&0x1b), "{words:?}: {ran}");
         prop_assert!(ran.code() == Some(3) || ran.code() == Some(124) || err.starts_with("runcast: "), "{words:?}: {ran}");
     }
+}
+
+#[test]
+fn a_file_without_end_or_of_a_length_that_nothing_has_is_refused() {
+    let folder = scratch();
+    let holes = folder.path().join("holes");
+    let file = fs::File::create(&holes).expect("the scratch folder is ours");
+    file.set_len(1 << 40).expect("a file may have holes");
+    let holes = holes.display();
+    for (words, named) in [
+        ("--env-file /dev/zero x".to_owned(), "--env-file /dev/zero"),
+        ("--mask-file /dev/zero x".to_owned(), "--mask-file /dev/zero"),
+        (format!("--env-file {holes} x"), "--env-file"),
+        (format!("--mask-file {holes} x"), "--mask-file"),
+        (format!("--callable --input @{holes} x"), "--input @"),
+        (format!("--backend python @{holes}"), "COMMAND @"),
+    ] {
+        // It does not even have the memory for it.
+        let ran = runcast(&words).launched("limit:as:268435456:268435456").run();
+        ran.refused(named);
+        assert!(ran.err().contains("it has more than"), "{ran}");
+    }
+    // A fifo is read as a file is.
+    let fifo = folder.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a fifo can be made");
+    let live = runcast("--env-file").arg(&fifo).puppet("report:env:A").start();
+    fs::write(&fifo, "A=1\n").expect("it is read");
+    assert_eq!(live.finish().exited(0).out(), "1\n");
 }

@@ -1,8 +1,7 @@
 //! What is handed to a backend: looked at, read and checked before anything of the run exists.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use crate::backend::table::{self, Form};
 use crate::model::error::{Error, reason};
 use crate::model::json::one_value;
 use crate::model::spec::{Call, Module};
+use crate::sys::whole::{MOST_BYTES, read, read_path};
 
 /// Where the value to hand in is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +67,8 @@ fn read_input(input: &Input) -> Result<Box<RawValue>, Error> {
     };
     let (given, read) = match input {
         Input::Text(text) => (OsString::new(), Ok(text.as_bytes().to_vec())),
-        Input::File(path) => (marked(path), fs::read(path)),
-        Input::Stdin => {
-            let mut bytes = Vec::new();
-            ("-".into(), io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes))
-        }
+        Input::File(path) => (marked(path), read_path(path, MOST_BYTES)),
+        Input::Stdin => ("-".into(), read(io::stdin().lock(), MOST_BYTES)),
     };
     let bytes = read.map_err(|error| unreadable(&given, &error))?;
     one_value(bytes).map_err(|why| Error::InputInvalid { given, why })
@@ -88,7 +85,7 @@ fn read_module(command: &OsStr) -> Result<Module, Error> {
         path: command.to_owned(),
         why: reason(&error),
     };
-    let source = fs::read(path).map_err(unreadable)?;
+    let source = read_path(path, MOST_BYTES).map_err(unreadable)?;
     // A pipe has no neighbours that could be imported.
     let file = path.is_file().then(|| std::path::absolute(path)).transpose().map_err(unreadable)?;
     Ok(Module { source, file })

@@ -4,7 +4,6 @@
 //! else; whether the run can be done as planned is for the engine to find out.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use crate::model::error::{Error, reason};
 use crate::model::mask::{LEAST_SECRET_BYTES, Mask};
 use crate::model::spec::{Capture, Display, Format, Limits, Pty, Spec, Stdin, Streams};
 use crate::model::text_files::{parse_env_file, secrets_of_file};
+use crate::sys::whole::{MOST_SETTINGS_BYTES, read_path};
 
 /// Variables of the command, in order, each name once as far as runcast sets it.
 type Environment = Vec<(OsString, OsString)>;
@@ -172,7 +172,7 @@ pub(super) fn secrets(asked: &OutputArgs) -> Result<Vec<Vec<u8>>, Error> {
         secrets.push(value.into_encoded_bytes());
     }
     for path in &asked.mask_file {
-        let content = fs::read(path)
+        let content = read_path(path, MOST_SETTINGS_BYTES)
             .map_err(|error| failed("--mask-file", path.as_os_str(), reason(&error)))?;
         for (line, secret) in secrets_of_file(&content) {
             if secret.len() < LEAST_SECRET_BYTES {
@@ -209,7 +209,7 @@ fn environment(asked: &SurroundingArgs) -> Result<Option<Environment>, Error> {
 }
 
 pub(super) fn read_env_file(path: &PathBuf) -> Result<Environment, Error> {
-    fs::read(path)
+    read_path(path, MOST_SETTINGS_BYTES)
         .map_err(|error| reason(&error))
         .and_then(|content| parse_env_file(&content))
         .map_err(|why| Error::File { option: "--env-file", path: path.into(), why })

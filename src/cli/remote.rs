@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
+use serde::de::IgnoredAny;
 
 use crate::cli::args::{self, Args};
 use crate::cli::detach;
@@ -309,18 +310,31 @@ pub fn ask(host: &Host, retry: Duration, definition: &Command, request: &ArgMatc
         let words = options.iter().cloned().chain(left).chain(operands.iter().cloned());
         words.map(|word| Bytes(word.into_encoded_bytes())).collect()
     };
+    // What waits for a run prints a result whatever is asked for, so that a program always finds one.
+    let asked = request.get_one::<Format>("format");
+    let wants_events = name == "wait" || asked == Some(&Format::Ndjson);
     match upkeep::ask(host, retry, words) {
         Ok(answer) => {
             message::pass_on(&answer.stderr);
-            (String::from_utf8_lossy(&answer.stdout).into_owned(), answer.status)
+            let stdout = String::from_utf8_lossy(&answer.stdout);
+            if wants_events && !stdout.lines().all(is_object) {
+                let why = "its answer makes no sense".to_owned();
+                let error = Error::Remote { host: host.name.clone(), why };
+                return (String::new(), show_failure(error, Format::Ndjson));
+            }
+            let shown = if wants_events { stdout.into_owned() } else { message::plain(&stdout) };
+            (shown, answer.status)
         }
         Err(error) => {
-            // What waits for a run prints a result whatever is asked for, so that a program always finds one.
-            let asked = request.get_one::<Format>("format").copied();
-            let format = if name == "wait" { Some(Format::Ndjson) } else { asked };
-            (String::new(), show_failure(error, format.unwrap_or(Format::Text)))
+            let format = if wants_events { Format::Ndjson } else { Format::Text };
+            (String::new(), show_failure(error, format))
         }
     }
+}
+
+/// Whether a line is a JSON object.
+fn is_object(line: &str) -> bool {
+    line.starts_with('{') && serde_json::from_str::<IgnoredAny>(line).is_ok()
 }
 
 /// The time limit that was typed behind `wait`.

@@ -81,10 +81,10 @@ fn row(run: &Listed, now: Timestamp) -> [String; 6] {
     let words = run.argv.as_deref().map(|argv| argv.iter().map(|word| shown(word)));
     [
         run.id.to_string(),
-        run.state.clone(),
+        run.state.replace(|c: char| c.is_control(), " "),
         age.map_or_else(unknown, short),
         run.duration.map_or_else(unknown, short),
-        size(run.bytes.iter().sum()),
+        size(run.bytes[0].saturating_add(run.bytes[1])),
         words.map_or_else(unknown, |words| words.collect::<Vec<_>>().join(" ")),
     ]
 }

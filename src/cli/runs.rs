@@ -300,7 +300,10 @@ pub fn wait(args: &WaitArgs) -> Said {
             Ok(Recorded::Event(Event::Result(result))) => {
                 (String::from_utf8_lossy(&line).into_owned(), result.status)
             }
-            _ => failed(Error::Internal("the result of the run makes no sense"), Format::Ndjson),
+            _ => {
+                let why = "its result makes no sense".to_owned();
+                failed(Error::Home { path: args.run.run.as_str().into(), why }, Format::Ndjson)
+            }
         },
         Ok(None) => (String::new(), STATUS_TIMED_OUT),
         // Its output is a result whatever is asked for, so that a program always finds one.

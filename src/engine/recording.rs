@@ -14,10 +14,7 @@ use serde_json::Value;
 use crate::model::error::{Error, reason};
 use crate::model::event::{Event, Stream};
 use crate::model::recorded::{Recorded, RecordedChunk, parse};
-
-/// The longest line that is taken for one. Longer ones are not written but with limits far from the defaults;
-/// without an end, a file that is no recording would be read whole.
-const MAX_LINE_BYTES: u64 = 1 << 30;
+use crate::sys::whole::MOST_BYTES;
 
 /// A recording that is being read.
 pub(super) struct Recording {
@@ -100,7 +97,7 @@ impl Recording {
     pub(super) fn next(&mut self) -> Result<Option<Step<'_>>, Error> {
         self.line.clear();
         self.number += 1;
-        let read = (&mut self.file).take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line);
+        let read = (&mut self.file).take(MOST_BYTES).read_until(b'\n', &mut self.line);
         match read {
             Err(error) => return Err(self.fault(reason(&error))),
             Ok(0) => return self.end().map(|()| None),

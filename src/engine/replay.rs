@@ -85,7 +85,9 @@ fn wait(
         let Some(left) = pause.checked_sub(waited).filter(|left| !left.is_zero()) else {
             return Ok(());
         };
-        let now = then + waited.mul_f64(pace.speed.unwrap_or(1.0));
+        let played = waited.as_secs_f64() * pace.speed.unwrap_or(1.0);
+        let played = Duration::try_from_secs_f64(played).unwrap_or(Duration::MAX);
+        let now = then.saturating_add(played);
         let due = player.refresh(now)?.map(|due| pace.pause(due.saturating_sub(now)));
         let mut fds: Vec<PollFd<'_>> =
             watched.iter().map(|&fd| PollFd::new(fd, PollFlags::empty())).collect();

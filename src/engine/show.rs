@@ -5,13 +5,14 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::IsTerminal;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
+use nix::unistd::geteuid;
 
 use crate::engine::console;
 use crate::model::error::{Error, reason};
@@ -117,13 +118,25 @@ fn open_recording(path: &Path) -> Result<(File, Option<File>), Error> {
         why: reason(&error),
     };
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOCTTY);
-    let file = options.open(path).map_err(failed)?;
-    if !file.metadata().map_err(failed)?.is_file() {
+    options.write(true).mode(0o600).custom_flags(libc::O_NOCTTY);
+    let (file, is_new) = match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            // What is in it goes once it is known to be ours.
+            (options.create(true).truncate(false).open(path).map_err(failed)?, false)
+        }
+        made => (made.map_err(failed)?, true),
+    };
+    let found = file.metadata().map_err(failed)?;
+    if !found.is_file() {
         return Ok((file, None));
+    }
+    if !is_new && found.uid() != geteuid().as_raw() {
+        // Whoever has it could read on.
+        return Err(failed(std::io::Error::other("it belongs to another user")));
     }
     // One that was there may have been open to others.
     file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
+    file.set_len(0).map_err(failed)?;
     let again = file.try_clone().map_err(failed)?;
     Ok((file, Some(again)))
 }

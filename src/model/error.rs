@@ -266,6 +266,14 @@ impl Error {
         Self::Home { path: id.as_str().into(), why: reason(error) }
     }
 
+    /// What another process failed with, as it was told: nothing that failed has the status of a success.
+    #[must_use]
+    pub fn reported(code: &str, otherwise: ErrorCode, status: u8, message: String) -> Self {
+        let code = ErrorCode::from_word(code).unwrap_or(otherwise);
+        let status = if status == 0 { STATUS_FAILED } else { status };
+        Self::Reported { code, status, message }
+    }
+
     /// The code that the result's `error` carries.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
@@ -377,14 +385,24 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// What ends a line and is no control character.
+const LINE_ENDS: [char; 2] = ['\u{2028}', '\u{2029}'];
+
+/// What has a terminal show what follows, or what was before, in another order than it stands in.
+const DIRECTIONS: [char; 12] = [
+    '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
+    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
+
 /// A text on one line: control characters are written as escapes, so that a message stays one line and
 /// cannot steer the terminal.
-struct OneLine<'a>(&'a str);
+#[derive(Debug)]
+pub struct OneLine<'a>(pub &'a str);
 
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
-            if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+            if c.is_control() || LINE_ENDS.contains(&c) || DIRECTIONS.contains(&c) {
                 write!(f, "{}", c.escape_default())?;
             } else {
                 write!(f, "{c}")?;
@@ -433,6 +451,8 @@ mod tests {
     fn a_message_is_one_line_whatever_the_word_holds() {
         let error = Error::NotFound { command: OsString::from("a\nb\x1b[31m") };
         assert_eq!(error.to_string(), "a\\nb\\u{1b}[31m: command not found");
+        let error = Error::NotFound { command: OsString::from("a\u{202e}b\u{2028}\u{9b}c") };
+        assert_eq!(error.to_string(), "a\\u{202e}b\\u{2028}\\u{9b}c: command not found");
     }
 
     #[test]

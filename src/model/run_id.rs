@@ -36,6 +36,12 @@ impl RunId {
         Self(format!("{:016x}", RandomState::new().build_hasher().finish()))
     }
 
+    /// Whether this text is as those names are.
+    #[must_use]
+    pub fn is_like_fresh(text: &str) -> bool {
+        text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    }
+
     /// The name as a text.
     #[must_use]
     pub fn as_str(&self) -> &str {

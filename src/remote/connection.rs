@@ -13,7 +13,7 @@ use nix::sys::time::TimeSpec;
 
 use crate::model::error::Error;
 use crate::remote::host::Host;
-use crate::remote::wire::{GREETING, MAGIC};
+use crate::remote::wire::{GREETING, MAGIC, most_line_bytes};
 
 /// How much is read at a time.
 const READ_BYTES: usize = 256 * 1024;
@@ -60,6 +60,7 @@ pub(super) struct Connection {
     /// Where ssh says what fails, until its end.
     stderr: Option<ChildStderr>,
     said: Vec<u8>,
+    most_line_bytes: u64,
 }
 
 /// How far a connection has come.
@@ -125,6 +126,7 @@ impl Connection {
             noise: Vec::new(),
             stderr: Some(stderr),
             said: Vec::new(),
+            most_line_bytes: most_line_bytes(),
         };
         Ok((connection, stdin))
     }
@@ -173,7 +175,7 @@ impl Connection {
     ) -> Waited {
         let deadline = longest.and_then(|longest| Instant::now().checked_add(longest));
         loop {
-            if matches!(self.stage, Stage::Foreign(_)) || self.is_too_noisy() {
+            if !self.is_plain() {
                 return Waited::Ended;
             }
             let mut fds = vec![PollFd::new(self.lines.as_fd(), PollFlags::POLLIN)];
@@ -211,6 +213,11 @@ impl Connection {
     fn is_too_noisy(&self) -> bool {
         let unread = self.read.len() - self.at;
         self.stage == Stage::Noise && self.noise_bytes + unread > MOST_NOISE_BYTES
+    }
+
+    /// Whether more has come of one line than any has. Whole ones are taken before more is waited for.
+    fn is_endless(&self) -> bool {
+        (self.read.len() - self.at) as u64 > self.most_line_bytes
     }
 
     fn fill(&mut self) -> Waited {
@@ -267,6 +274,7 @@ impl Connection {
                 Some(format!("the runcast there speaks another version,{version}"))
             }
             _ if self.is_too_noisy() => Some("the login shell there prints without end".to_owned()),
+            _ if self.is_endless() => Some("a line that comes from there has no end".to_owned()),
             _ => None,
         };
         Ended {
@@ -279,7 +287,7 @@ impl Connection {
     }
 
     fn is_plain(&self) -> bool {
-        !matches!(self.stage, Stage::Foreign(_)) && !self.is_too_noisy()
+        !matches!(self.stage, Stage::Foreign(_)) && !self.is_too_noisy() && !self.is_endless()
     }
 
     /// Lets ssh end, once it was told that nothing follows. One that goes on has its reasons: the connections of

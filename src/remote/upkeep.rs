@@ -6,6 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::model::error::{Error, ErrorCode};
+use crate::model::event::Event;
+use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::remote::connection::{Connection, Waited};
@@ -91,6 +93,24 @@ pub fn start(
         let was_asked = std::mem::replace(&mut was_asked, true);
         answer.map(|answer| answer.map(|(line, existing)| (line, existing && !was_asked)))
     })
+    .and_then(|(line, existing)| match is_started(&line, id) {
+        true => Ok((line, existing)),
+        false => {
+            let why = "what it says of the run that it started makes no sense".to_owned();
+            Err(Error::Remote { host: host.name.clone(), why })
+        }
+    })
+}
+
+/// Whether this is the `started` event of this run, one line.
+fn is_started(line: &str, id: &RunId) -> bool {
+    let text = line.strip_suffix('\n').unwrap_or_default();
+    match parse(text.as_bytes()) {
+        Ok(Recorded::Event(Event::Started(started))) => {
+            started.id == id.as_str() && !text.contains('\n')
+        }
+        _ => false,
+    }
 }
 
 /// Sends all that `source` gives to the standard input of a run, from `offset` on if that is said, and returns how
@@ -141,7 +161,7 @@ pub fn send(
             if link.say(&said)?.is_none() {
                 return Ok(None);
             }
-            place += part.len() as u64;
+            place = place.saturating_add(part.len() as u64);
             part.clear();
             at = Some(place);
         }
@@ -166,8 +186,7 @@ fn read(source: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Error> {
 fn refused<T>(told: Tell) -> Option<Result<T, Error>> {
     match told {
         Tell::Failed { code, status, message } => {
-            let code = ErrorCode::from_word(&code).unwrap_or(ErrorCode::RemoteFailed);
-            Some(Err(Error::Reported { code, status, message }))
+            Some(Err(Error::reported(&code, ErrorCode::RemoteFailed, status, message)))
         }
         _ => None,
     }

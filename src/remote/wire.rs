@@ -9,6 +9,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::sys::whole::MOST_BYTES;
+
 /// What the first line of the other end begins with, whatever its version.
 pub const GREETING: &str = "runcast-remote-end";
 
@@ -28,10 +30,20 @@ const SIGNS_OF_LIFE: u32 = 6;
 /// How long nothing may come before the connection counts as broken.
 #[must_use]
 pub fn silence() -> Duration {
-    // The tests cannot wait for so long in each of many cases. No program that is installed looks at this.
-    let asked = cfg!(debug_assertions).then(|| std::env::var("RUNCAST_TEST_SILENCE_MS").ok());
-    let asked = asked.flatten().and_then(|milliseconds| milliseconds.parse().ok());
-    asked.map_or(SILENCE, Duration::from_millis)
+    asked("RUNCAST_TEST_SILENCE_MS").map_or(SILENCE, Duration::from_millis)
+}
+
+/// The longest line that is taken for one.
+#[must_use]
+pub fn most_line_bytes() -> u64 {
+    asked("RUNCAST_TEST_LINE_BYTES").unwrap_or(MOST_BYTES)
+}
+
+/// What a test asks for, which cannot wait for so long or for so much in each of many cases. No program that is
+/// installed looks at this.
+fn asked(variable: &str) -> Option<u64> {
+    let asked = cfg!(debug_assertions).then(|| std::env::var(variable).ok());
+    asked.flatten().and_then(|number| number.parse().ok())
 }
 
 /// How often the other end says that it is there while it has nothing to say.

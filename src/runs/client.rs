@@ -184,7 +184,7 @@ pub(super) fn send(
         }
         part = line(&Request::Part { bytes: count, offset });
         part.extend_from_slice(&buffer[..count]);
-        offset = offset.map(|offset| offset + count as u64);
+        offset = offset.map(|offset| offset.saturating_add(count as u64));
     }
     hear(stream, folder, id)?.ok_or_else(|| unanswered(folder, id))
 }

@@ -21,13 +21,13 @@ pub(super) const RESULT: &str = "result";
 const RESERVED_BYTES: usize = 4096;
 
 /// The name of the file that keeps that room.
-const RESERVED: &str = "result.reserved";
+pub(super) const RESERVED: &str = "result.reserved";
 
 /// Room for the totals: the line has at most as many.
 const TOTALS_BYTES: usize = 256;
 
 /// The name of the file that has them.
-const TOTALS: &str = "totals";
+pub(super) const TOTALS: &str = "totals";
 
 /// Takes the room.
 pub(super) fn reserve(folder: &Folder) -> io::Result<()> {

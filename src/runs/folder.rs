@@ -14,7 +14,7 @@
 //! can ask for it without taking it: nobody who looks ever stands in the way of who takes it.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -26,11 +26,17 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use crate::model::run_id::RunId;
-use crate::runs::closing::RESULT;
+use crate::runs::client::SOCKET;
+use crate::runs::closing::{RESERVED, RESULT, TOTALS};
 use crate::runs::home::{FOLDER, names};
+use crate::runs::segments::first_seq;
+use crate::sys::whole::{MOST_BYTES, read_file};
 
 /// The name of the file whose parts are locked.
 const LOCK: &str = "lock";
+
+/// What the name of a file ends in that is not whole yet.
+const TEMPORARY: &str = ".new";
 
 /// What a part of the lock stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,18 +214,16 @@ impl Folder {
     }
 
     pub(super) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        let mut file = match self.open_file(name, OFlag::O_RDONLY) {
+        let file = match self.open_file(name, OFlag::O_RDONLY) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        let mut content = Vec::new();
-        file.read_to_end(&mut content)?;
-        Ok(Some(content))
+        read_file(&file, MOST_BYTES).map(Some)
     }
 
     /// Puts a file in its place, whole, and known to be there after a power cut.
     pub(super) fn put(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let temporary = format!("{name}.new");
+        let temporary = format!("{name}{TEMPORARY}");
         self.remove(&temporary)?;
         let mut file = self.create(&temporary)?;
         let written = file.write_all(content).and_then(|()| file.sync_all());
@@ -248,6 +252,17 @@ impl Folder {
     /// The names of its files that are texts.
     pub(super) fn names(&self) -> io::Result<Vec<String>> {
         Ok(names(&self.dir)?.into_iter().filter_map(|name| name.into_string().ok()).collect())
+    }
+
+    /// Whether it has nothing in it but what a keeper makes: one that does not say what it is may be somebody's folder
+    /// of other things.
+    pub(super) fn has_only_own_files(&self) -> io::Result<bool> {
+        let is_own = |name: &str| {
+            let name = name.strip_suffix(TEMPORARY).unwrap_or(name);
+            [LOCK, ABOUT, SOCKET, TOTALS, RESULT, RESERVED].contains(&name)
+                || first_seq(name).is_some()
+        };
+        Ok(names(&self.dir)?.iter().all(|name| name.to_str().is_some_and(is_own)))
     }
 
     /// Writes down what the run is.

@@ -16,6 +16,7 @@ use crate::model::recorded::{Recorded, parse};
 use crate::runs::folder::Folder;
 use crate::runs::segments::{Before, chunk_seq, chunk_time, first_seq, name_of, position_after};
 use crate::sink::write_json_line;
+use crate::sys::whole::MOST_BYTES;
 
 /// How much is read at a time, but for a line that is longer.
 const READ_BYTES: usize = 256 * 1024;
@@ -216,7 +217,8 @@ impl Follower {
                 segment.at += content.len() as u64;
                 return Ok(content);
             }
-            if count == 0 {
+            let has_zeros = memchr::memchr(0, &content[have..]).is_some();
+            if count == 0 || has_zeros || content.len() as u64 > MOST_BYTES {
                 // What is unfinished is not there yet, or never will be.
                 return Ok(Vec::new());
             }
@@ -284,7 +286,7 @@ impl Follower {
                     Since::Chunk(_) => true,
                     Since::Lines(seen) => self.lines[index] >= seen[index],
                 };
-                self.lines[index] += u64::from(!chunk.partial);
+                self.lines[index] = self.lines[index].saturating_add(u64::from(!chunk.partial));
                 if is_wanted {
                     wanted.extend_from_slice(line);
                 }
@@ -372,18 +374,22 @@ fn head(file: &File) -> io::Result<Option<Before>> {
     Ok(memchr::memchr(b'\n', &content[..count]).and_then(|end| Before::parse(&content[..end])))
 }
 
-/// The whole lines of a file.
+/// The whole lines of a file, up to the first zero: a file system that lost its power leaves those, in a file of any
+/// length.
 fn whole_lines(file: &File) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
-    let mut content = vec![0; length];
-    let mut have = 0;
-    while have < length {
-        match file.read_at(&mut content[have..], have as u64)? {
-            0 => break,
-            count => have += count,
+    let mut content = Vec::new();
+    loop {
+        let have = content.len();
+        content.resize(have + READ_BYTES, 0);
+        let count = file.read_at(&mut content[have..], have as u64)?;
+        content.truncate(have + count);
+        let zero = memchr::memchr(0, &content[have..]);
+        if count == 0 || zero.is_some() || content.len() as u64 > MOST_BYTES {
+            content.truncate(zero.map_or(content.len(), |at| have + at));
+            break;
         }
     }
-    let whole = memchr::memrchr(b'\n', &content[..have]).map_or(0, |end| end + 1);
+    let whole = memchr::memrchr(b'\n', &content).map_or(0, |end| end + 1);
     content.truncate(whole);
     Ok(content)
 }

@@ -154,6 +154,9 @@ impl Home {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
                 Err(error) => return Err(error),
             }
+            if folder.is_forgotten()? && !folder.has_only_own_files()? {
+                return Err(io::Error::other("it holds other things than a run"));
+            }
             renameat(&self.dir, name, &self.dir, gone.as_str())?;
             self.delete(&gone).map(|()| true)
         };
@@ -198,18 +201,21 @@ impl Home {
         }
     }
 
-    /// Clears away what starts and forgets left behind that were killed.
+    /// Clears away what starts and forgets left behind that were killed. Whatever else is in the folder is not ours
+    /// to delete.
     pub(super) fn tidy(&self) {
         for name in names(&self.dir).unwrap_or_default() {
             let Some(name) = name.to_str() else { continue };
-            let is_dead = match name.strip_prefix(UNFINISHED) {
-                Some(_) => Folder::open_named(&self.dir, name).is_ok_and(|folder| {
-                    // A young one may just not be locked yet.
-                    folder.age().is_ok_and(|age| age > STALE_AFTER)
-                        && folder.is_kept().is_ok_and(|is_kept| !is_kept)
-                }),
-                None => name.starts_with(FORGOTTEN),
-            };
+            let is_made = |prefix| name.strip_prefix(prefix).is_some_and(RunId::is_like_fresh);
+            let is_unfinished = is_made(UNFINISHED);
+            if !is_unfinished && !is_made(FORGOTTEN) {
+                continue;
+            }
+            let Ok(folder) = Folder::open_named(&self.dir, name) else { continue };
+            // A young one may just not be locked yet.
+            let is_dead = !is_unfinished
+                || (folder.age().is_ok_and(|age| age > STALE_AFTER)
+                    && folder.is_kept().is_ok_and(|is_kept| !is_kept));
             if is_dead {
                 // Another may be at it; what stays is found the next time.
                 let _ = self.delete(name);

@@ -44,11 +44,9 @@ impl Report {
     pub(super) fn into_error(self) -> Option<Error> {
         match self {
             Self::Started => None,
-            Self::Failed { code, status, message } => Some(Error::Reported {
-                code: ErrorCode::from_word(&code).unwrap_or(ErrorCode::SpawnFailed),
-                status,
-                message,
-            }),
+            Self::Failed { code, status, message } => {
+                Some(Error::reported(&code, ErrorCode::SpawnFailed, status, message))
+            }
         }
     }
 }

@@ -53,15 +53,16 @@ impl Before {
     /// Bytes of both.
     #[must_use]
     pub fn sum_bytes(&self) -> u64 {
-        self.bytes.iter().sum()
+        self.bytes[0].saturating_add(self.bytes[1])
     }
 
     /// Adds a chunk that follows.
     pub fn add(&mut self, chunk: &RecordedChunk<'_>) {
         let index = chunk.stream.index();
         self.seq = chunk.seq;
-        self.lines[index] += u64::from(!chunk.partial);
-        self.bytes[index] += chunk.bytes.len() as u64;
+        // What a damaged file says may be any number.
+        self.lines[index] = self.lines[index].saturating_add(u64::from(!chunk.partial));
+        self.bytes[index] = self.bytes[index].saturating_add(chunk.bytes.len() as u64);
         self.open[index] = chunk.partial;
     }
 

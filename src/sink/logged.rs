@@ -139,7 +139,7 @@ impl<D: Dialect> Logged<D> {
             room[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         }
-        *seq += 1;
+        *seq = seq.saturating_add(1);
         out.fill(at);
         out.end_record(progress.read as u64);
         Ok(progress.read)
@@ -165,7 +165,8 @@ impl<D: Dialect> Logged<D> {
         }
         self.out.put(D::END)?;
         self.out.end_record(bytes.len() as u64);
-        self.seq += 1;
+        // What was read back may have any number.
+        self.seq = self.seq.saturating_add(1);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use crate::model::error::Error;
+use crate::model::error::{Error, OneLine};
 use crate::sink::destination::{Destination, Outlet, Patience};
 use crate::sink::status_line;
 use crate::sys::{descriptors, terminal};
@@ -32,5 +32,16 @@ fn write(line: &str, patience: &Arc<Patience>) {
 
 /// Writes on standard error what another process of runcast's has said there.
 pub fn pass_on(said: &[u8]) {
-    write(&String::from_utf8_lossy(said), &Arc::default());
+    write(&plain(&String::from_utf8_lossy(said)), &Arc::default());
+}
+
+/// A text of several lines that cannot steer the terminal: another machine may send anything.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.split_inclusive('\n')
+        .map(|line| match line.strip_suffix('\n') {
+            Some(line) => format!("{}\n", OneLine(line)),
+            None => OneLine(line).to_string(),
+        })
+        .collect()
 }

@@ -1,16 +1,16 @@
 //! The result in a place of its own: a file that is there whole or not at all, or an open descriptor.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::fcntl::AT_FDCWD;
-use nix::unistd::{AccessFlags, faccessat};
+use nix::unistd::{AccessFlags, faccessat, geteuid};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::model::error::{Error, reason};
@@ -163,8 +163,11 @@ fn place_at(given: &Path) -> io::Result<Place> {
     match fs::symlink_metadata(&path) {
         Ok(found) if found.is_dir() => Err(io::Error::from_raw_os_error(libc::EISDIR)),
         Ok(found) if !found.is_file() => {
+            if found.file_type().is_fifo() {
+                may_trust(&path, &found)?;
+            }
             // Without waiting: until somebody reads a fifo the command would not start.
-            let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
+            let flags = libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
             match OpenOptions::new().write(true).custom_flags(flags).open(&path) {
                 Ok(file) => Ok(Place::Open(file.into())),
                 Err(error)
@@ -175,7 +178,8 @@ fn place_at(given: &Path) -> io::Result<Place> {
                 Err(error) => Err(error),
             }
         }
-        Ok(_) => {
+        Ok(found) => {
+            may_trust(&path, &found)?;
             may_write(&path)?;
             may_write(folder_of(&path))?;
             Ok(Place::Regular { path, staged: None })
@@ -194,7 +198,8 @@ fn place_at(given: &Path) -> io::Result<Place> {
 /// Opens a fifo once somebody reads it.
 fn open_when_read(path: &Path, patience: &Arc<Patience>) -> io::Result<File> {
     loop {
-        match OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+        match OpenOptions::new().write(true).custom_flags(flags).open(path) {
             Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {
                 if patience.is_over() {
                     return Err(io::Error::other("nobody reads it"));
@@ -247,12 +252,27 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
-            // An absolute target replaces all of it.
-            Ok(target) => path = folder_of(&path).join(target),
+            Ok(target) => {
+                may_trust(&path, &fs::symlink_metadata(&path)?)?;
+                // An absolute target replaces all of it.
+                path = folder_of(&path).join(target);
+            }
             Err(_) => return Ok(path),
         }
     }
     Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+/// Refuses what somebody else has laid where all may lay something, as in `/tmp`. The kernel does that for who opens
+/// it to make it (`fs.protected_symlinks` and the like, `proc_sys_fs(5)`); here links are followed by hand, and files
+/// replaced.
+fn may_trust(path: &Path, found: &Metadata) -> io::Result<()> {
+    let folder = fs::metadata(folder_of(path))?;
+    let is_everyones = folder.mode() & 0o1002 == 0o1002;
+    if is_everyones && ![geteuid().as_raw(), folder.uid()].contains(&found.uid()) {
+        return Err(io::Error::other("it is another user's, in a folder that all may write in"));
+    }
+    Ok(())
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -267,12 +287,18 @@ fn may_write(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file beside `path`, with the mode of what is there or that of any new file.
+/// The bits of a mode that say who may do what. Those beside them would make what is written here run as us.
+const RIGHTS: u32 = 0o777;
+
+/// Writes a file beside `path`, with the mode of our file that is there or that of any new one.
 fn write_beside(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<NamedTempFile> {
-    let old = fs::metadata(path).ok().map(|found| found.permissions());
+    let old = fs::symlink_metadata(path).ok();
+    let old = old
+        .filter(|found| found.is_file() && found.uid() == geteuid().as_raw())
+        .map(|found| Permissions::from_mode(found.mode() & RIGHTS));
     let mode = old.clone().unwrap_or_else(|| Permissions::from_mode(0o666));
     let mut file =
         Builder::new().prefix(".runcast-").permissions(mode).tempfile_in(folder_of(path))?;

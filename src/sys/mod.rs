@@ -14,3 +14,4 @@ pub mod signals;
 pub mod start;
 pub mod terminal;
 pub mod tree;
+pub mod whole;

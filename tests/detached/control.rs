@@ -50,6 +50,14 @@ fn what_makes_no_sense_ends_its_connection_and_nothing_else() {
         b"{\"op\":\"send\"}\n{\"op\":\"part\",\"bytes\":-1}\n",
         b"{\"op\":\"send\"}\n{\"op\":\"send\"}\n",
         b"{\"op\":\"send\"}\n{\"op\":\"stop\"}\n",
+        b"{\"op\":\"send\"}\n{\"op\":\"part\",\"bytes\":1e999}\n",
+        b"{\"op\":\"send\"}\n{\"op\":\"part\",\"bytes\":0.5}\n",
+        b"{\"op\":\"send\"}\n{\"op\":\"part\",\"bytes\":99999999999999999999999999999999}\n",
+        b"{\"op\":\"send\"}\n{\"op\":\"part\",\"bytes\":1,\"offset\":-1}\nx",
+        b"{\"op\":\"send\"}\n{\"op\":\"part\",\"bytes\":1,\"offset\":18446744073709551616}\nx",
+        b"{\"op\":\"signal\",\"signal\":\"\xff\"}\n",
+        b"{\"op\":\"signal\",\"signal\":\"\\ud800\"}\n",
+        b"{\"op\":\"stop\",\"op\":\"stop\",\"x\":[[[}\n",
         b"\0\0\0\0\n",
         b"\xff\xfe\n",
     ] {
@@ -60,6 +68,14 @@ fn what_makes_no_sense_ends_its_connection_and_nothing_else() {
     let mut stream = home.connect("c");
     stream.write_all(b"{\"op\":\"signal\",\"signal\":\"NONE\"}\n").expect("it listens");
     assert!(answer(stream).contains("\"code\":\"usage\""));
+    // A place that is as far off as can be is told, and moves nothing.
+    let mut stream = home.connect("c");
+    let far =
+        b"{\"op\":\"send\"}\n{\"op\":\"part\",\"bytes\":1,\"offset\":18446744073709551615}\nx";
+    stream.write_all(far).expect("it listens");
+    assert!(answer(stream).contains("\"code\":\"offset_gap\""));
+    let ran = home.send("--offset 18446744073709551615 -f ndjson", "c", b"x");
+    ran.failed(125, "offset_gap", "0 bytes");
     let mut stream = home.connect("c");
     let deep = format!("{}\n", "[".repeat(4000));
     stream.write_all(deep.as_bytes()).expect("it listens");

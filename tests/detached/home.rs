@@ -249,7 +249,8 @@ fn a_path_longer_than_a_socket_s_is_no_obstacle() {
 fn what_starts_and_forgets_left_behind_is_cleared_away_when_it_is_old() {
     let home = Home::new();
     home.start("x", "say:x");
-    let [new, old] = [".new-0123", ".old-0123"].map(|name| home.runs.join(name));
+    let [new, old] =
+        [".new-0123456789abcdef", ".old-0123456789abcdef"].map(|name| home.runs.join(name));
     for left in [&new, &old] {
         fs::create_dir(left).expect("it can be made");
         fs::set_permissions(left, Permissions::from_mode(0o700)).expect("it is ours");

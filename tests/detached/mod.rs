@@ -2,6 +2,7 @@
 
 mod attach;
 mod control;
+mod damage;
 mod disk;
 mod forget;
 mod home;
@@ -9,6 +10,7 @@ mod input;
 mod keeper;
 mod later;
 mod list;
+mod others;
 mod resume;
 mod signal;
 mod soak;

@@ -2,6 +2,7 @@
 
 mod broken;
 mod failures;
+mod hostile;
 mod input;
 mod machine;
 mod many;

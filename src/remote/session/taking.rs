@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::de::IgnoredAny;
+
 use crate::engine::player::Broken;
 use crate::model::error::{Error, ErrorCode, RunFault};
 use crate::model::event::{Event, Stream};
@@ -16,9 +18,24 @@ use crate::runs::segments::chunk_seq;
 use crate::sink::destination::Lost;
 use crate::sink::message;
 
+/// How many events since the last chunk are known again when they come over another connection, and in how many
+/// bytes. A run has a handful; of more, those behind are shown again.
+const MOST_EVENTS: usize = 256;
+const MOST_EVENT_BYTES: usize = 1 << 20;
+
+/// Whether a line is whole, and a JSON value.
+fn is_json(line: &[u8]) -> bool {
+    simdutf8::basic::from_utf8(line)
+        .is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+}
+
 impl Session<'_> {
     /// Takes one line from there. `false`: there is something missing before it.
     pub(super) fn take(&mut self, line: &[u8]) -> Result<bool, Broken> {
+        // What makes no sense was never written whole. It may be shown as it came, so that is looked at first.
+        if !is_json(line) {
+            return Ok(true);
+        }
         if let Some(seq) = chunk_seq(line) {
             return self.take_chunk(seq, line);
         }
@@ -26,7 +43,6 @@ impl Session<'_> {
             self.be_told(told)?;
             return Ok(true);
         }
-        // What makes no sense was never written whole.
         let Ok(recorded) = parse(line.trim_ascii_end()) else { return Ok(true) };
         if self.conclusion.is_some() {
             return Ok(true);
@@ -57,7 +73,10 @@ impl Session<'_> {
             self.repeated.remove(at);
             return Ok(true);
         }
-        self.since_chunk.push(line.to_vec());
+        let kept_bytes: usize = self.since_chunk.iter().map(Vec::len).sum();
+        if self.since_chunk.len() < MOST_EVENTS && kept_bytes + line.len() <= MOST_EVENT_BYTES {
+            self.since_chunk.push(line.to_vec());
+        }
         let shown = self.show(&recorded, line);
         self.note(shown)?;
         Ok(true)
@@ -129,9 +148,8 @@ impl Session<'_> {
             // It was deleted, and only that was not heard.
             Tell::Failed { .. } if self.conclusion.is_some() => self.leave_by = None,
             Tell::Failed { code, status, message } => {
-                let code = ErrorCode::from_word(&code).unwrap_or(ErrorCode::RemoteFailed);
-                let error = Error::Reported { code, status, message };
-                if code != ErrorCode::RunLost {
+                let error = Error::reported(&code, ErrorCode::RemoteFailed, status, message);
+                if error.code() != ErrorCode::RunLost {
                     return Err(error.into());
                 }
                 self.conclude_with(Conclusion::Failed(error));
