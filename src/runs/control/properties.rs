@@ -88,7 +88,8 @@ impl Scene {
         let flags = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
         nix::fcntl::fcntl(&read, flags).expect("it can be set");
         let write: OwnedFd = write;
-        let server = Server::new(Handle::of_nothing(), Some(write), 100).expect("it can be set");
+        let handle = Handle::of_nothing().expect("a descriptor can be had");
+        let server = Server::new(handle, Some(write), 100).expect("it can be set");
         Self {
             server,
             listener,
