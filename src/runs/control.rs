@@ -250,7 +250,7 @@ impl Server {
                 let taken: Vec<u8> = connection.unread.drain(..count).collect();
                 connection.stage = Stage::Sending {
                     missing: missing - count,
-                    offset: offset.map(|offset| offset + count as u64),
+                    offset: offset.map(|offset| offset.saturating_add(count as u64)),
                 };
                 if let Err(refused) = self.accept_input(offset, &taken) {
                     connection.conclude(&refused);

@@ -210,8 +210,8 @@ pub struct DroppedTotals {
 impl DroppedTotals {
     /// Adds what one event tells.
     pub fn add(&mut self, dropped: &Dropped) {
-        self.chunks += dropped.chunks;
-        self.bytes += dropped.bytes;
+        self.chunks = self.chunks.saturating_add(dropped.chunks);
+        self.bytes = self.bytes.saturating_add(dropped.bytes);
     }
 }
 

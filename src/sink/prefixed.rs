@@ -152,7 +152,7 @@ impl Prefixed {
         let (place, line) = (&mut self.places[place], &mut self.lines[stream.index()]);
         let is_new = line.state == State::New;
         if is_new {
-            self.seq += 1;
+            self.seq = self.seq.saturating_add(1);
             line.seq = self.seq;
         }
         line.state = state;
@@ -246,7 +246,7 @@ impl Sink for Prefixed {
                     place.flush()?;
                 }
             }
-            Event::Dropped(dropped) => self.seq += dropped.chunks,
+            Event::Dropped(dropped) => self.seq = self.seq.saturating_add(dropped.chunks),
             Event::Result(_) => {
                 let result_last = self.result_last;
                 self.flush()?;

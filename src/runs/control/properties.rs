@@ -175,3 +175,18 @@ proptest! {
         prop_assert_eq!(scene.server.connections.len(), 1);
     }
 }
+
+#[test]
+fn input_for_the_end_of_all_numbers_is_told_where_it_would_have_to_begin() {
+    let mut scene = Scene::new();
+    scene.begin(0, 0);
+    scene.senders[0].unsaid = line(&Request::Send);
+    scene.senders[0].unsaid.extend(line(&Request::Part { bytes: 5, offset: Some(u64::MAX) }));
+    scene.senders[0].unsaid.extend_from_slice(b"abcde");
+    scene.say(0, ALL_BYTES);
+    scene.turn();
+    let mut answer = [0; 4096];
+    let count = scene.senders[0].stream.read(&mut answer).expect("it is there");
+    let told = serde_json::from_slice(&answer[..count]).expect("it is an answer");
+    assert!(matches!(told, Answer::Failed { code, offset: Some(0), .. } if code == "offset_gap"));
+}
