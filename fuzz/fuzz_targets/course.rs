@@ -131,7 +131,9 @@ fuzz_target!(|run: Run| {
                 None
             }
             Step::CannotKill => {
-                course.cannot_kill();
+                if log.is_killing {
+                    course.cannot_kill();
+                }
                 None
             }
             Step::AllGo => {

@@ -41,10 +41,6 @@ impl Place {
         let home = Home::open_at(self.0.path().to_owned()).expect("it is our own");
         home.run(&RunId::parse("run").expect("it is a name")).expect("it is there")
     }
-
-    fn follower(&self, from: From) -> Follower {
-        Follower::new(Arc::new(self.folder()), from)
-    }
 }
 
 fn append(run: &Path, name: &str, bytes: &[u8]) {
@@ -61,25 +57,30 @@ fn read(follower: &mut Follower, lines: &mut Vec<u8>) {
     }
 }
 
-/// Looks at what a follower gave from `after` on.
-fn check(lines: &[u8], journal: &[u8], after: u64) {
-    let written: HashSet<&[u8]> =
-        journal.split(|&byte| byte == b'\n' || byte == SEPARATOR).collect();
+/// Looks at what came of a journal behind a chunk, or behind one that is not known.
+fn check(lines: &[u8], journal: &[u8], after: Option<u64>) {
+    let is_end = |&byte: &u8| byte == b'\n' || byte == SEPARATOR;
+    let written: HashSet<&[u8]> = journal.split(is_end).collect();
     let mut last = after;
     assert!(lines.is_empty() || lines.ends_with(b"\n"));
     for line in lines.split_inclusive(|&byte| byte == b'\n') {
         let line = &line[..line.len() - 1];
-        match parse(line) {
-            Ok(Recorded::Chunk(chunk)) => {
-                assert_eq!(Some(chunk.seq), last.checked_add(1));
-                last = chunk.seq;
-                assert!(written.contains(line));
-            }
-            Ok(Recorded::Event(Event::Dropped(dropped))) => {
-                assert!(dropped.after_seq == last && dropped.chunks > 0);
-                last = last.checked_add(dropped.chunks).expect("it is a number of a chunk");
-            }
-            _ => assert!(written.contains(line), "{}", line.escape_ascii()),
+        let recorded = parse(line);
+        let seq = match &recorded {
+            Ok(Recorded::Chunk(chunk)) => Some(chunk.seq),
+            // What is written as ours write it is not looked into.
+            _ => chunk_seq(line),
+        };
+        if let Some(seq) = seq {
+            assert!(last.is_none_or(|last| last.checked_add(1) == Some(seq)));
+            last = Some(seq);
+        }
+        if let Ok(Recorded::Event(Event::Dropped(dropped))) = recorded {
+            assert!(last.is_none_or(|last| last == dropped.after_seq) && dropped.chunks > 0);
+            last = dropped.after_seq.checked_add(dropped.chunks);
+            assert!(last.is_some(), "there is no such chunk");
+        } else {
+            assert!(written.contains(line), "{}", line.escape_ascii());
         }
     }
 }
@@ -99,14 +100,13 @@ fn check_position(segment: &[u8], after: u64) {
     assert!(times.count() <= whole.len());
 }
 
-fuzz_target!(|input: (u8, [u8; 2], u16, &[u8])| {
-    let (after, seen, grows, journal) = input;
+fuzz_target!(|input: (u8, bool, bool, u16, &[u8])| {
+    let (after, is_by_lines, is_late, grows, journal) = input;
     let (after, place) = (u64::from(after), Place::new());
-    let from = [From::After(after), From::After(after), From::Lines(seen.map(u64::from))];
-    let mut followers = from.map(|from| place.follower(from));
-    let mut lines = [const { Vec::new() }; 3];
-    let mut names = HashSet::new();
-    for (index, segment) in journal.split(|&byte| byte == SEPARATOR).take(4).enumerate() {
+    let from = if is_by_lines { From::Lines([after; 2]) } else { From::After(after) };
+    let mut follower = Follower::new(Arc::new(place.folder()), from);
+    let (mut lines, mut names) = (Vec::new(), HashSet::new());
+    for (index, segment) in journal.split(|&byte| byte == SEPARATOR).take(3).enumerate() {
         let head = segment.split(|&byte| byte == b'\n').next().and_then(Before::parse);
         let first = head.map_or(index as u64 + 1, |before| before.seq.saturating_add(1));
         if !names.insert(first) {
@@ -115,18 +115,16 @@ fuzz_target!(|input: (u8, [u8; 2], u16, &[u8])| {
         let (begin, rest) = segment.split_at(segment.len().min(usize::from(grows)));
         for part in [begin, rest] {
             append(&place.run(), &name_of(first), part);
-            read(&mut followers[0], &mut lines[0]);
+            if !is_late {
+                read(&mut follower, &mut lines);
+            }
         }
         check_position(segment, after);
     }
-    for (index, (follower, lines)) in followers.iter_mut().zip(&mut lines).enumerate() {
-        read(follower, lines);
-        let mut last = Vec::new();
-        follower.finish(None, &mut last).expect("it can be read");
-        lines.extend_from_slice(&last);
-        if index < 2 {
-            check(lines, journal, after);
-        }
-    }
+    read(&mut follower, &mut lines);
+    let mut last = Vec::new();
+    follower.finish(None, &mut last).expect("it can be read");
+    lines.extend_from_slice(&last);
+    check(&lines, journal, (!is_by_lines).then_some(after));
     bytes_so_far(&place.folder()).expect("it can be read");
 });
