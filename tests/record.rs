@@ -201,6 +201,44 @@ fn a_foreign_asciicast_is_played_and_ends_with_0() {
 }
 
 #[test]
+fn an_asciicast_is_played_in_any_format_line_by_line_wherever_it_was_cut() {
+    let folder = scratch();
+    let file = folder.path().join("f");
+    let cast = "{\"version\":2,\"width\":80,\"height\":24}\n[0.1,\"o\",\"a\\nb\\nc\"]\n\
+        [0.2,\"o\",\"\"]\n[0.2,\"o\",\"d\\ne\"]\n[5,\"o\",\"f\\n\"]\n[5,\"o\",\"g\"]\n";
+    fs::write(&file, cast).expect("there is room");
+    let shown = |options: &str| replay(&format!("--speed max {options}"), &file).exited(0).out();
+    let lines = ["a", "b", "cd", "ef", "g"];
+    assert_eq!(shown("-p"), lines.map(|line| format!("stdout | {line}")).join("\n"));
+    let chunks: Vec<(f64, String, bool)> = shown("-f ndjson")
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|chunk| {
+            let content = chunk["content"].as_str().expect("text").to_owned();
+            (chunk["t"].as_f64().expect("a time"), content, chunk["partial"] == true)
+        })
+        .collect();
+    let expected = [
+        (0.1, "a\n", false),
+        (0.1, "b\n", false),
+        (0.2, "cd\n", false),
+        (0.4, "e", true),
+        (5.0, "f\n", false),
+        (5.0, "g", false),
+    ];
+    assert_eq!(chunks, expected.map(|(t, content, partial)| (t, content.to_owned(), partial)));
+    let record = |line: &str| line.split(' ').skip(2).collect::<Vec<_>>().join(" ");
+    let records = shown("-f cri").lines().map(record).collect::<Vec<_>>();
+    assert_eq!(records, ["F a", "F b", "F cd", "P e", "F f", "F g"]);
+    let messages: Vec<String> = shown("-f log")
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"))
+        .map(|record| record["message"].as_str().expect("text").to_owned())
+        .collect();
+    assert_eq!(messages, ["a", "b", "cd", "e", "f", "g"]);
+}
+
+#[test]
 fn a_player_whose_reader_goes_away_ends_with_141() {
     let folder = scratch();
     let file = folder.path().join("r.ndjson");

@@ -136,12 +136,18 @@ pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Parsed {
             None => run(matches),
         }
     });
-    // It is hundreds of small things, and whatever comes now ends with the process.
-    std::mem::forget(command);
+    leave(command);
     parsed.unwrap_or_else(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Parsed::Show(error.to_string()),
         _ => Parsed::Error(Error::Usage(fault(&error))),
     })
+}
+
+/// Does not free what is hundreds of small things: whatever comes now ends with the process. With a fuzzer it goes on.
+fn leave<T>(things: T) {
+    if !cfg!(fuzzing) {
+        std::mem::forget(things);
+    }
 }
 
 /// What is asked for behind a subcommand.
@@ -173,7 +179,7 @@ fn run(mut matches: ArgMatches) -> Result<Parsed, clap::Error> {
     let request =
         (matches.get_flag("detach") || matches.contains_id("host")).then(|| matches.clone());
     let args = Args::from_arg_matches_mut(&mut matches)?;
-    std::mem::forget(matches);
+    leave(matches);
     if args.call.list_backends {
         return Ok(Parsed::ListBackends(args.show.format));
     }

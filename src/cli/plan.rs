@@ -53,7 +53,12 @@ pub fn display(args: &Args) -> Display {
 /// Returns how the lines of a run that was written down are told apart, and what a snapshot of it keeps.
 #[must_use]
 pub fn capture_recorded(split: SplitArg) -> Capture {
-    Capture { max_output_bytes: DEFAULT_OUTPUT_BYTES, split: split.split, ..Capture::default() }
+    Capture {
+        max_output_bytes: DEFAULT_OUTPUT_BYTES,
+        split: split.split,
+        partial_after: Some(DEFAULT_PARTIAL_AFTER),
+        ..Capture::default()
+    }
 }
 
 /// Returns how a run that was written down is shown.

@@ -9,7 +9,7 @@ use crate::engine::ending::Ending;
 use crate::engine::flow::{Flow, seen};
 use crate::engine::show::make_sink;
 use crate::model::error::Error;
-use crate::model::event::Event;
+use crate::model::event::{Event, Stream};
 use crate::model::mask::Mask;
 use crate::model::outcome::STATUS_DISCONNECTED;
 use crate::model::recorded::Recorded;
@@ -118,13 +118,54 @@ impl Player {
             self.last_at = at;
         }
         self.sink.recorded(recorded, line)?;
-        if let (true, Recorded::Chunk(chunk)) = (self.counts, recorded) {
-            let flow = &mut self.flows[chunk.stream.index()];
-            flow.count(&chunk.bytes);
-            flow.last_read = chunk.at;
-            self.refresh(chunk.at)?;
+        match recorded {
+            Recorded::Chunk(chunk) => self.count(chunk.stream, &chunk.bytes, chunk.at),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Shows output that was recorded as it was read, not cut into lines.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    pub(crate) fn show_output(
+        &mut self,
+        stream: Stream,
+        bytes: &[u8],
+        at: Duration,
+    ) -> Result<(), Lost> {
+        self.last_at = at;
+        self.sink.block(stream, bytes, at)?;
+        self.count(stream, bytes, at)
+    }
+
+    /// Shows what there is of a stream's unfinished line, if the format ever does.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    pub(crate) fn flush_partial(&mut self, stream: Stream, at: Duration) -> Result<(), Lost> {
+        self.sink.flush_partial(stream, at)
+    }
+
+    /// Shows the end of a stream whose output was not cut into lines.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    pub(crate) fn end_output(&mut self, stream: Stream) -> Result<(), Lost> {
+        self.sink.end(stream, self.last_at)
+    }
+
+    fn count(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Result<(), Lost> {
+        if !self.counts {
+            return Ok(());
+        }
+        let flow = &mut self.flows[stream.index()];
+        flow.count(bytes);
+        flow.last_read = at;
+        self.refresh(at).map(drop)
     }
 
     /// Shows a line of output as it was written, if that is how the sink would show it anyway. `false`: it has to

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::error::{Error, reason};
-use crate::model::event::{Event, Stream};
-use crate::model::recorded::{Recorded, RecordedChunk, parse};
+use crate::model::event::Event;
+use crate::model::recorded::{Recorded, parse};
 use crate::sys::whole::MOST_BYTES;
 
 /// A recording that is being read.
@@ -32,11 +32,7 @@ enum Kind {
     Events {
         is_over: bool,
     },
-    Cast {
-        /// The number of the next chunk.
-        seq: u64,
-        status: CastStatus,
-    },
+    Cast(CastStatus),
 }
 
 /// What an asciicast says of how its run ended.
@@ -54,6 +50,8 @@ enum CastStatus {
 pub(super) enum Step<'a> {
     /// An event and its line with the end.
     Shown(Recorded<'a>, &'a [u8]),
+    /// Output as it was read, not cut into lines, and when.
+    Output(String, Duration),
     /// Something that is passed over.
     Nothing,
 }
@@ -109,7 +107,7 @@ impl Recording {
         }
         if let Kind::New = self.kind {
             self.kind = self.first_line()?;
-            if let Kind::Cast { .. } = self.kind {
+            if let Kind::Cast(_) = self.kind {
                 return Ok(Some(Step::Nothing));
             }
         }
@@ -120,7 +118,7 @@ impl Recording {
                 *is_over = matches!(recorded, Recorded::Event(Event::Result(_)));
                 Step::Shown(recorded, &self.line)
             }),
-            Kind::Cast { seq, .. } => cast_step(text, seq),
+            Kind::Cast(_) => cast_step(text),
             Kind::New => Ok(Step::Nothing),
         };
         let (path, line) = (&self.path, self.number);
@@ -139,7 +137,7 @@ impl Recording {
                     Some(Sealed { status: None }) => CastStatus::Open,
                     Some(Sealed { status: Some(status) }) => CastStatus::Known(status),
                 };
-                Ok(Kind::Cast { seq: 1, status })
+                Ok(Kind::Cast(status))
             }
             First { version: Some(version), .. } => {
                 Err(self.fault(format!("an asciicast of version {version}; only 2 can be played")))
@@ -154,9 +152,9 @@ impl Recording {
     fn end(&self) -> Result<(), Error> {
         match self.kind {
             Kind::New => Err(self.fault("the file is empty")),
-            Kind::Cast { status: CastStatus::Foreign | CastStatus::Known(_), .. }
+            Kind::Cast(CastStatus::Foreign | CastStatus::Known(_))
             | Kind::Events { is_over: true } => Ok(()),
-            Kind::Events { is_over: false } | Kind::Cast { status: CastStatus::Open, .. } => {
+            Kind::Events { is_over: false } | Kind::Cast(CastStatus::Open) => {
                 Err(self.fault("the recording was cut off here: it has no result"))
             }
         }
@@ -165,7 +163,7 @@ impl Recording {
     /// The exit status, of an asciicast that has one.
     pub(super) fn cast_status(&self) -> Option<u8> {
         match self.kind {
-            Kind::Cast { status: CastStatus::Known(status), .. } => Some(status),
+            Kind::Cast(CastStatus::Known(status)) => Some(status),
             _ => None,
         }
     }
@@ -176,22 +174,18 @@ impl Recording {
 }
 
 /// One event of an asciicast: `[TIME, CODE, DATA]`.
-fn cast_step<'a>(line: &'a [u8], seq: &mut u64) -> Result<Step<'a>, String> {
+fn cast_step(line: &[u8]) -> Result<Step<'static>, String> {
     if line.is_empty() {
         return Ok(Step::Nothing);
     }
     let wrong = |_| "no event of an asciicast".to_owned();
-    let (time, code, data): (f64, Cow<'a, str>, Value) =
+    let (time, code, data): (f64, Cow<'_, str>, Value) =
         serde_json::from_slice(line).map_err(wrong)?;
     let at = Duration::try_from_secs_f64(time).map_err(|_| format!("{time} is no time"))?;
     match &*code {
         "o" => {
-            let text: String = serde_json::from_value(data).map_err(wrong)?;
-            let bytes = Cow::Owned(text.into_bytes());
-            let chunk =
-                RecordedChunk { stream: Stream::Stdout, seq: *seq, at, bytes, partial: false };
-            *seq += 1;
-            Ok(Step::Shown(Recorded::Chunk(chunk), &[]))
+            let text = serde_json::from_value(data).map_err(wrong)?;
+            Ok(Step::Output(text, at))
         }
         // Input, markers, sizes, and what later versions have.
         _ => Ok(Step::Nothing),

@@ -9,6 +9,7 @@ use nix::sys::time::TimeSpec;
 use crate::engine::player::{self, Broken, LEAST_WAIT, Player};
 use crate::engine::recording::{Recording, Step};
 use crate::engine::show;
+use crate::model::event::Stream;
 use crate::model::spec::{Capture, Display, Streams};
 use crate::sink::destination::Lost;
 
@@ -42,26 +43,50 @@ impl Pace {
 /// What is whole of a recording that is cut off is shown before that is told.
 #[must_use]
 pub fn replay(path: &Path, pace: Pace, display: &Display, capture: &Capture) -> u8 {
-    player::show(display, capture, |player| play(path, pace, display, player))
+    player::show(display, capture, |player| play(path, pace, display, capture, player))
 }
 
-fn play(path: &Path, pace: Pace, display: &Display, player: &mut Player) -> Result<u8, Broken> {
+fn play(
+    path: &Path,
+    pace: Pace,
+    display: &Display,
+    capture: &Capture,
+    player: &mut Player,
+) -> Result<u8, Broken> {
     let mut recording = Recording::open(path)?;
     // When the last event happened, and when it was shown.
     let (mut then, mut shown) = (Duration::ZERO, Instant::now());
-    while let Some(step) = recording.next()? {
-        match step {
-            Step::Shown(recorded, line) => {
-                let at = recorded.at().unwrap_or(then).max(then);
-                let pause = pace.pause(at - then);
-                if !pause.is_zero() {
-                    player.flush()?;
-                    wait(player, display, then, shown, pause, pace)?;
-                    shown += pause;
-                }
-                then = at;
-                player.show(&recorded, line)?;
+    loop {
+        let step = match recording.next() {
+            Ok(Some(step)) => step,
+            // What was unfinished at the end stays so.
+            ended => {
+                player.end_output(Stream::Stdout)?;
+                ended?;
+                break;
             }
+        };
+        let at = match &step {
+            Step::Shown(recorded, _) => recorded.at(),
+            Step::Output(_, at) => Some(*at),
+            Step::Nothing => continue,
+        };
+        let at = at.unwrap_or(then).max(then);
+        let partial_at = capture.partial_after.and_then(|time| then.checked_add(time));
+        if let (Step::Output(..), Some(partial_at)) = (&step, partial_at.filter(|time| *time <= at))
+        {
+            player.flush_partial(Stream::Stdout, partial_at)?;
+        }
+        let pause = pace.pause(at - then);
+        if !pause.is_zero() {
+            player.flush()?;
+            wait(player, display, then, shown, pause, pace)?;
+            shown += pause;
+        }
+        then = at;
+        match step {
+            Step::Shown(recorded, line) => player.show(&recorded, line)?,
+            Step::Output(text, _) => player.show_output(Stream::Stdout, text.as_bytes(), at)?,
             Step::Nothing => {}
         }
     }

@@ -104,18 +104,21 @@ pub(crate) fn keep(
 
 /// What a run that was started can be spoken to through.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub struct Handle {
     supervisor: ToSupervisor,
     /// The writing end of its standard input, where others may write into that.
     pub(crate) stdin: Option<OwnedFd>,
 }
 
 impl Handle {
-    /// One of a run that is none.
-    #[cfg(test)]
-    pub(crate) fn of_nothing() -> Self {
-        let (supervisor, _) = channel::to_supervisor().expect("a descriptor can be had");
-        Self { supervisor, stdin: None }
+    /// One of a run that is none: what it is told is let fall.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no descriptor for it.
+    pub fn of_nothing() -> io::Result<Self> {
+        let (supervisor, _) = channel::to_supervisor()?;
+        Ok(Self { supervisor, stdin: None })
     }
 
     /// Sends a signal to its processes.

@@ -18,7 +18,7 @@ pub mod rlimits;
 pub mod run_id;
 #[cfg(feature = "schema")]
 pub mod schema;
-mod secret_forms;
+pub mod secret_forms;
 pub mod shell_line;
 pub mod signal;
 pub mod spec;

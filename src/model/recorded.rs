@@ -9,6 +9,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -98,6 +99,26 @@ fn from_json<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     })
 }
 
+/// The most of anything that a run has, and the highest number of a chunk. More was not written by us; and with this
+/// no sum of two is too large.
+pub const MOST_COUNT: u64 = u64::MAX / 2;
+
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let count = u64::deserialize(deserializer)?;
+    if count <= MOST_COUNT {
+        return Ok(count);
+    }
+    Err(D::Error::invalid_value(Unexpected::Unsigned(count), &"no more than any run has"))
+}
+
+/// The number of a chunk: they are counted from 1.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    match count(deserializer)? {
+        0 => Err(D::Error::invalid_value(Unexpected::Unsigned(0), &"the number of a chunk")),
+        number => Ok(number),
+    }
+}
+
 fn seconds(number: f64) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|_| format!("{number} is no time"))
 }
@@ -106,6 +127,7 @@ fn seconds(number: f64) -> Result<Duration, String> {
 struct ChunkLine<'a> {
     #[serde(borrow)]
     kind: Cow<'a, str>,
+    #[serde(deserialize_with = "number")]
     seq: u64,
     t: f64,
     #[serde(borrow)]
@@ -183,7 +205,9 @@ impl StopLine {
 struct BeatLine {
     t: f64,
     idle: f64,
+    #[serde(deserialize_with = "count")]
     stdout_bytes: u64,
+    #[serde(deserialize_with = "count")]
     stderr_bytes: u64,
 }
 
@@ -198,8 +222,11 @@ impl BeatLine {
 #[derive(Deserialize)]
 struct DroppedLine {
     t: f64,
+    #[serde(deserialize_with = "count")]
     after_seq: u64,
+    #[serde(deserialize_with = "count")]
     chunks: u64,
+    #[serde(deserialize_with = "count")]
     bytes: u64,
 }
 
@@ -241,9 +268,13 @@ struct ResultLine<'a> {
     stderr: Cow<'a, str>,
     stdout_truncated: bool,
     stderr_truncated: bool,
+    #[serde(deserialize_with = "count")]
     stdout_bytes: u64,
+    #[serde(deserialize_with = "count")]
     stderr_bytes: u64,
+    #[serde(deserialize_with = "count")]
     stdout_lines: u64,
+    #[serde(deserialize_with = "count")]
     stderr_lines: u64,
     undelivered_bytes: Option<u64>,
     leaked: bool,
@@ -325,7 +356,7 @@ mod tests {
         fn a_chunk_comes_back_as_it_was_written(
             bytes in prop::collection::vec(any::<u8>(), 0..60),
             is_stderr in any::<bool>(),
-            seq in any::<u64>(),
+            seq in 1..=MOST_COUNT,
             micros in 0..1_000_000_000_000_u64,
             partial in any::<bool>(),
         ) {
@@ -365,6 +396,32 @@ mod tests {
                 panic!("{line}")
             };
             assert_eq!(result.result.map(RawValue::get), value);
+        }
+    }
+
+    #[test]
+    fn a_number_that_no_run_has_is_refused() {
+        let chunk = |seq: u64| {
+            format!(r#"{{"op":"chunk","kind":"stdout","seq":{seq},"t":1,"content":"a"}}"#)
+        };
+        let dropped = |after: u64, chunks: u64, bytes: u64| {
+            format!(
+                r#"{{"op":"dropped","t":1,"after_seq":{after},"chunks":{chunks},"bytes":{bytes}}}"#
+            )
+        };
+        let most = MOST_COUNT;
+        for line in [chunk(1), chunk(most), dropped(0, 1, 0), dropped(most, most, most)] {
+            assert!(parse(line.as_bytes()).is_ok(), "{line}");
+        }
+        let more = most + 1;
+        for line in [
+            chunk(0),
+            chunk(more),
+            dropped(more, 1, 1),
+            dropped(1, more, 1),
+            dropped(1, 1, u64::MAX),
+        ] {
+            assert!(parse(line.as_bytes()).is_err(), "{line}");
         }
     }
 

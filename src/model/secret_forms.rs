@@ -16,7 +16,8 @@ pub const LEAST_BYTES: usize = 4;
 const MODEST_BYTES: usize = 16 * 1024;
 
 /// All forms of a secret of at least [`LEAST_BYTES`], itself first, some of them more than once.
-pub(crate) fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
+#[must_use]
+pub fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
     let mut forms = vec![secret.to_vec()];
     // With its escape sequences taken out, as the output may have been.
     let mut stripped = Vec::new();

@@ -65,7 +65,8 @@ pub(super) fn serve(listener: UnixListener, mut handle: Handle) -> io::Result<()
     }
 }
 
-struct Server {
+/// Who hears them.
+pub struct Server {
     handle: Handle,
     input: Input,
     /// The command's standard input, until it is closed.
@@ -80,7 +81,13 @@ struct Server {
 }
 
 impl Server {
-    fn new(handle: Handle, pipe: Option<OwnedFd>, most_connections: usize) -> io::Result<Self> {
+    /// Hears those who speak to a run, at most so many at a time. `pipe` is the command's standard input, where others
+    /// may write into that.
+    ///
+    /// # Errors
+    ///
+    /// Where the pipe cannot be made one that never blocks.
+    pub fn new(handle: Handle, pipe: Option<OwnedFd>, most_connections: usize) -> io::Result<Self> {
         if let Some(pipe) = &pipe {
             // It is the keeper's alone: the command has the other end.
             fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_WRONLY | OFlag::O_NONBLOCK))?;
@@ -92,7 +99,7 @@ impl Server {
     }
 
     /// Waits for whatever comes first, and does what has come.
-    fn turn(&mut self, listener: &UnixListener, longest: PollTimeout) {
+    pub fn turn(&mut self, listener: &UnixListener, longest: PollTimeout) {
         let mut fds = vec![PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         let has_room = self.input.room() >= MOST_PART_BYTES;
         for connection in &self.connections {

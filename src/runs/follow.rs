@@ -277,6 +277,10 @@ impl Follower {
                 }
                 if chunk.seq > self.last_seq + 1 {
                     self.tell_gap(wanted)?;
+                    if chunk.seq <= self.last_seq {
+                        // It was told that it is not there, by who had it wrong.
+                        return Ok(());
+                    }
                     // Up to here for sure, whatever is known of it.
                     self.tell_dropped(chunk.seq - 1, 0, wanted)?;
                 }

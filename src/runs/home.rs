@@ -85,7 +85,12 @@ impl Home {
         }
     }
 
-    fn open_at(path: PathBuf) -> Result<Self, Error> {
+    /// Opens the one that is at this path.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be read, or is not the user's own.
+    pub fn open_at(path: PathBuf) -> Result<Self, Error> {
         let opened = openat(AT_FDCWD, &path, FOLDER, Mode::empty()).map_err(io::Error::from);
         let dir = opened.map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP | libc::ENOTDIR) => failed(&path, "it is no folder, or a link to one"),

@@ -7,7 +7,7 @@
 pub mod attach;
 mod client;
 mod closing;
-mod control;
+pub mod control;
 pub mod folder;
 pub mod follow;
 pub mod home;
@@ -18,6 +18,6 @@ pub mod list;
 pub mod observer;
 #[cfg(test)]
 mod properties;
-mod protocol;
+pub mod protocol;
 pub mod segments;
 pub mod start;

@@ -1,6 +1,7 @@
 //! What must be true of a journal and of those who read it, whatever is written, deleted, cut and read again.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::runs::closing;
 use crate::runs::folder::Folder;
 use crate::runs::follow::{Follower, Since};
 use crate::runs::journal::Journal;
-use crate::runs::segments::first_seq;
+use crate::runs::segments::{Before, first_seq, name_of};
 use crate::sink::Sink;
 
 /// Segments of a few lines, and few of them: most of a run's output is deleted.
@@ -356,6 +357,25 @@ proptest! {
             prop_assert!(last.max().is_none_or(|last| last <= seen), "whole lines were not given");
         }
     }
+}
+
+#[test]
+fn a_chunk_that_was_told_missing_does_not_come_though_a_segment_has_it_after_all() {
+    let place = tempfile::tempdir().expect("a temporary folder can be made");
+    let folder = folder(place.path());
+    // What was before it is told wrong: the chunks 3 and 4 are in it.
+    let before = Before { seq: 4, ..Before::default() };
+    let mut content = before.line();
+    for seq in [3, 4, 5] {
+        let chunk = format!(r#"{{"op":"chunk","kind":"stdout","seq":{seq},"t":1,"content":"a"}}"#);
+        content.extend_from_slice(format!("{chunk}\n").as_bytes());
+    }
+    let mut file = folder.create(&name_of(5)).expect("it can be made");
+    file.write_all(&content).expect("there is room");
+    let mut got = Got::default();
+    got.drain(&folder, &mut Follower::new(Arc::clone(&folder), Since::Chunk(1)));
+    assert_eq!(got.gaps, [Gap { after: 1, chunks: 3, bytes: 0 }]);
+    assert_eq!(got.chunks.iter().map(|chunk| chunk.seq).collect::<Vec<_>>(), [5]);
 }
 
 /// Checks that chunks and gaps are everything, each once and in order, and that no gap has more bytes than it tells.

@@ -5,15 +5,15 @@
 use serde::{Deserialize, Serialize};
 
 /// The longest line of a request.
-pub(super) const MOST_LINE_BYTES: usize = 4096;
+pub const MOST_LINE_BYTES: usize = 4096;
 
 /// The largest part.
-pub(super) const MOST_PART_BYTES: usize = 64 * 1024;
+pub const MOST_PART_BYTES: usize = 64 * 1024;
 
 /// A line to the keeper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
-pub(super) enum Request {
+pub enum Request {
     /// To be told of the keeper's end, by the end of the connection.
     Watch,
     /// To signal the processes of the run.
@@ -38,6 +38,7 @@ pub(super) enum Request {
     Send,
     /// A part of it: so many bytes follow.
     Part {
+        /// How many.
         bytes: usize,
         /// Where they belong; the end where it is not said.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,14 +54,19 @@ pub(super) enum Request {
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
-pub(super) enum Answer {
+pub enum Answer {
     /// It is done.
     Done,
     /// The input is in the command's pipe: bytes accepted since the start.
-    Stdin { offset: u64 },
+    Stdin {
+        /// How many.
+        offset: u64,
+    },
     /// It cannot be done.
     Failed {
+        /// The code of the error.
         code: String,
+        /// What a person reads.
         message: String,
         /// Where the input would have to begin.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +75,8 @@ pub(super) enum Answer {
 }
 
 /// A line with its end.
-pub(super) fn line(message: &impl Serialize) -> Vec<u8> {
+#[must_use]
+pub fn line(message: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(message).expect("texts and numbers into memory cannot fail");
     line.push(b'\n');
     line

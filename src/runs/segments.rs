@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::recorded::RecordedChunk;
+use crate::model::recorded::{MOST_COUNT, RecordedChunk};
 
 /// What the name of a segment begins with; the number of its first chunk follows.
 const PREFIX: &str = "journal-";
@@ -22,7 +22,7 @@ pub fn name_of(first_seq: u64) -> String {
 #[must_use]
 pub fn first_seq(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX).filter(|digits| digits.len() == DIGITS)?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?.filter(is_number)
 }
 
 /// The first line of a segment: all that was before it. Readers of events pass over it.
@@ -50,6 +50,12 @@ struct Line {
 const OP: &str = "segment";
 
 impl Before {
+    /// Whether a run can have so much.
+    fn is_possible(&self) -> bool {
+        let counts = [[self.seq; 2], self.lines, self.bytes];
+        counts.as_flattened().iter().all(|&count| count <= MOST_COUNT)
+    }
+
     /// Bytes of both.
     #[must_use]
     pub fn sum_bytes(&self) -> u64 {
@@ -91,6 +97,7 @@ impl Before {
             .ok()
             .filter(|line| line.op == OP)
             .map(|line| line.before)
+            .filter(Before::is_possible)
     }
 }
 
@@ -111,6 +118,11 @@ pub fn chunk_time(line: &[u8]) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
+/// Whether a chunk can have this number.
+fn is_number(seq: &u64) -> bool {
+    (1..=MOST_COUNT).contains(seq)
+}
+
 fn seq_and_rest(line: &[u8]) -> Option<(u64, &[u8])> {
     const OUT: &[u8] = br#"{"op":"chunk","kind":"stdout","seq":"#;
     const ERR: &[u8] = br#"{"op":"chunk","kind":"stderr","seq":"#;
@@ -119,7 +131,7 @@ fn seq_and_rest(line: &[u8]) -> Option<(u64, &[u8])> {
     let seq = rest[..digits].iter().try_fold(0_u64, |number, digit| {
         number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     })?;
-    Some((seq, &rest[digits..]))
+    is_number(&seq).then_some((seq, &rest[digits..]))
 }
 
 /// Where in whole lines that are in the order of their numbers the first one begins whose chunk comes after
@@ -159,20 +171,30 @@ mod tests {
 
     #[test]
     fn names_are_in_the_order_of_their_numbers() {
-        for seq in [1, 9, 10, u64::MAX] {
+        for seq in [1, 9, 10, MOST_COUNT] {
             assert_eq!(first_seq(&name_of(seq)), Some(seq));
         }
         assert!(name_of(9) < name_of(10));
-        for name in ["journal-", "journal-1", "result", "journal-0000000000000000000x"] {
+        for name in [
+            "journal-",
+            "journal-1",
+            "result",
+            "journal-0000000000000000000x",
+            &name_of(0),
+            &name_of(MOST_COUNT + 1),
+        ] {
             assert_eq!(first_seq(name), None, "{name}");
         }
     }
 
     #[test]
     fn what_was_before_comes_back_as_it_was_written() {
-        let before = Before { seq: 7, lines: [3, 4], bytes: [30, u64::MAX], open: [true, false] };
+        let mut before =
+            Before { seq: 7, lines: [3, 4], bytes: [30, MOST_COUNT], open: [true, false] };
         assert_eq!(Before::parse(&before.line()), Some(before));
         assert_eq!(Before::parse(br#"{"op":"chunk","seq":1}"#), None);
+        before.bytes[0] = u64::MAX;
+        assert_eq!(Before::parse(&before.line()), None, "no run has so much");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! queue of whole lines, bounded in bytes; what it has no room for are the oldest ones. That is decided here,
 //! before any format, so it is the same in all of them.
 
-mod queue;
+pub mod queue;
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -129,7 +129,8 @@ fn have_room(outlets: &[BorrowedFd<'_>]) -> bool {
 }
 
 /// Where the run was when it was to be shown.
-struct Moment {
+#[derive(Debug)]
+pub struct Moment {
     now: Duration,
     kept: [Kept; 2],
     bytes: [u64; 2],

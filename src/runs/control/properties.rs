@@ -88,7 +88,8 @@ impl Scene {
         let flags = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
         nix::fcntl::fcntl(&read, flags).expect("it can be set");
         let write: OwnedFd = write;
-        let server = Server::new(Handle::of_nothing(), Some(write), 100).expect("it can be set");
+        let handle = Handle::of_nothing().expect("a descriptor can be had");
+        let server = Server::new(handle, Some(write), 100).expect("it can be set");
         Self {
             server,
             listener,
@@ -173,4 +174,19 @@ proptest! {
         // Only who stays is remembered.
         prop_assert_eq!(scene.server.connections.len(), 1);
     }
+}
+
+#[test]
+fn input_for_the_end_of_all_numbers_is_told_where_it_would_have_to_begin() {
+    let mut scene = Scene::new();
+    scene.begin(0, 0);
+    scene.senders[0].unsaid = line(&Request::Send);
+    scene.senders[0].unsaid.extend(line(&Request::Part { bytes: 5, offset: Some(u64::MAX) }));
+    scene.senders[0].unsaid.extend_from_slice(b"abcde");
+    scene.say(0, ALL_BYTES);
+    scene.turn();
+    let mut answer = [0; 4096];
+    let count = scene.senders[0].stream.read(&mut answer).expect("it is there");
+    let told = serde_json::from_slice(&answer[..count]).expect("it is an answer");
+    assert!(matches!(told, Answer::Failed { code, offset: Some(0), .. } if code == "offset_gap"));
 }

@@ -16,7 +16,7 @@ use crate::sink::lagging::Moment;
 use crate::sink::{Cut, DroppedTotals};
 
 /// Something to be shown.
-pub(super) enum Entry {
+pub enum Entry {
     /// Lines, or a piece of one.
     Output(Output),
     /// What stands for lines that went.
@@ -30,7 +30,7 @@ pub(super) enum Entry {
 }
 
 /// Lines, or a piece of one, with bytes of their own.
-pub(super) struct Output {
+pub struct Output {
     stream: Stream,
     bytes: Vec<u8>,
     /// Where those begin that did not go.
@@ -50,7 +50,9 @@ enum Shape {
 }
 
 impl Output {
-    pub(super) fn new(cut: Cut<'_>) -> Self {
+    /// A copy of these lines.
+    #[must_use]
+    pub fn new(cut: Cut<'_>) -> Self {
         let Cut { stream, piece, at, seq } = cut;
         let shape = match piece {
             Piece::One { partial, .. } => Shape::One { partial },
@@ -62,7 +64,9 @@ impl Output {
         Self { stream, bytes: piece.bytes().to_vec(), from: 0, shape, at, seq }
     }
 
-    pub(super) fn cut(&self) -> Cut<'_> {
+    /// Those of them that did not go.
+    #[must_use]
+    pub fn cut(&self) -> Cut<'_> {
         let bytes = &self.bytes[self.from..];
         let piece = match self.shape {
             Shape::Lines { .. } => Piece::Lines(bytes),
@@ -72,7 +76,8 @@ impl Output {
     }
 
     /// How many chunks it is.
-    pub(super) fn chunks(&self) -> u64 {
+    #[must_use]
+    pub fn chunks(&self) -> u64 {
         match self.shape {
             Shape::Lines { end } => memchr_iter(end, &self.bytes[self.from..]).count() as u64,
             Shape::One { .. } => 1,
@@ -111,7 +116,7 @@ impl Output {
 }
 
 /// What is to be shown, in its order.
-pub(super) struct Queue {
+pub struct Queue {
     /// What is kept though output behind it went: events, what stands for that output, and the rest of lines
     /// that were begun.
     ahead: VecDeque<Entry>,
@@ -129,7 +134,9 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(limit_bytes: u64) -> Self {
+    /// One in which so many bytes of output may wait.
+    #[must_use]
+    pub fn new(limit_bytes: u64) -> Self {
         Self {
             ahead: VecDeque::new(),
             behind: VecDeque::new(),
@@ -143,21 +150,26 @@ impl Queue {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing is to be shown.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.ahead.is_empty() && self.behind.is_empty()
     }
 
     /// Whether this much more would make some of it go.
-    pub(super) fn is_full_for(&self, output: &Output) -> bool {
+    #[must_use]
+    pub fn is_full_for(&self, output: &Output) -> bool {
         !self.is_empty() && self.bytes + output.len() > self.limit_bytes
     }
 
     /// All that went so far.
-    pub(super) fn dropped(&self) -> DroppedTotals {
+    #[must_use]
+    pub fn dropped(&self) -> DroppedTotals {
         self.totals
     }
 
-    pub(super) fn push_event(&mut self, entry: Entry) {
+    /// Takes in what is no output.
+    pub fn push_event(&mut self, entry: Entry) {
         if self.is_given_up {
             return;
         }
@@ -170,7 +182,7 @@ impl Queue {
     }
 
     /// Takes output in, and lets the oldest go that there is no more room for.
-    pub(super) fn push(&mut self, output: Output) {
+    pub fn push(&mut self, output: Output) {
         self.admit(output);
         while self.bytes > self.limit_bytes {
             let Some(entry) = self.behind.pop_front() else { break };
@@ -183,7 +195,7 @@ impl Queue {
     }
 
     /// Takes output in, though it may be more than there is room for.
-    pub(super) fn admit(&mut self, mut output: Output) {
+    pub fn admit(&mut self, mut output: Output) {
         if self.is_given_up {
             return;
         }
@@ -244,7 +256,7 @@ impl Queue {
     }
 
     /// Takes the oldest entries, at least one if there is any, and about so many bytes of output.
-    pub(super) fn take(&mut self, bytes: usize) -> Vec<Entry> {
+    pub fn take(&mut self, bytes: usize) -> Vec<Entry> {
         let (mut taken, mut taken_bytes) = (VecDeque::new(), 0);
         while taken_bytes < bytes as u64 {
             let entry = if let Some(entry) = self.ahead.pop_front() {
@@ -274,7 +286,7 @@ impl Queue {
     }
 
     /// Nobody will take anything more.
-    pub(super) fn give_up(&mut self) {
+    pub fn give_up(&mut self) {
         self.ahead.clear();
         self.behind.clear();
         (self.bytes, self.ahead_bytes, self.is_given_up) = (0, 0, true);

@@ -1,0 +1,130 @@
+//! Whatever became of a journal, whoever reads it gets whole lines as they were written, each chunk once and in
+//! order, and is told of all that are not there: chunks and `dropped` together have no gap. That is so while it is
+//! still written too. The place to begin at is found as if all of it had been read.
+
+#![no_main]
+
+use std::collections::HashSet;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use runcast::model::event::Event;
+use runcast::model::recorded::{Recorded, parse};
+use runcast::model::run_id::RunId;
+use runcast::runs::folder::Folder;
+use runcast::runs::follow::{Follower, Since, bytes_so_far};
+use runcast::runs::home::Home;
+use runcast::runs::segments::{Before, chunk_seq, chunk_time, name_of, position_after};
+
+/// What stands between two segments.
+const SEPARATOR: u8 = 0xff;
+
+/// A folder of runs with one in it.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = tempfile::tempdir().expect("a temporary folder can be made");
+        DirBuilder::new().mode(0o700).create(place.path().join("run")).expect("so can one in it");
+        Self(place)
+    }
+
+    fn run(&self) -> PathBuf {
+        self.0.path().join("run")
+    }
+
+    fn folder(&self) -> Folder {
+        let home = Home::open_at(self.0.path().to_owned()).expect("it is our own");
+        home.run(&RunId::parse("run").expect("it is a name")).expect("it is there")
+    }
+}
+
+fn append(run: &Path, name: &str, bytes: &[u8]) {
+    let file = OpenOptions::new().create(true).append(true).open(run.join(name));
+    file.and_then(|mut file| file.write_all(bytes)).expect("there is room");
+}
+
+/// All that comes until nothing more is there.
+fn read(follower: &mut Follower, lines: &mut Vec<u8>) {
+    let mut some = Vec::new();
+    while follower.next(&mut some).expect("it can be read") {
+        assert!(!some.is_empty());
+        lines.extend_from_slice(&some);
+    }
+}
+
+/// Looks at what came of a journal behind a chunk, or behind one that is not known.
+fn check(lines: &[u8], journal: &[u8], after: Option<u64>) {
+    let is_end = |&byte: &u8| byte == b'\n' || byte == SEPARATOR;
+    let written: HashSet<&[u8]> = journal.split(is_end).collect();
+    let mut last = after;
+    assert!(lines.is_empty() || lines.ends_with(b"\n"));
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
+        let line = &line[..line.len() - 1];
+        let recorded = parse(line);
+        let seq = match &recorded {
+            Ok(Recorded::Chunk(chunk)) => Some(chunk.seq),
+            // What is written as ours write it is not looked into.
+            _ => chunk_seq(line),
+        };
+        if let Some(seq) = seq {
+            assert!(last.is_none_or(|last| last.checked_add(1) == Some(seq)));
+            last = Some(seq);
+        }
+        if let Ok(Recorded::Event(Event::Dropped(dropped))) = recorded {
+            assert!(last.is_none_or(|last| last == dropped.after_seq) && dropped.chunks > 0);
+            last = dropped.after_seq.checked_add(dropped.chunks);
+            assert!(last.is_some(), "there is no such chunk");
+        } else {
+            assert!(written.contains(line), "{}", line.escape_ascii());
+        }
+    }
+}
+
+fn check_position(segment: &[u8], after: u64) {
+    let whole = memchr::memrchr(b'\n', segment).map_or(&[][..], |end| &segment[..=end]);
+    let seqs = |lines: &[u8]| -> Vec<u64> {
+        lines.split_inclusive(|&byte| byte == b'\n').filter_map(chunk_seq).collect()
+    };
+    let at = position_after(whole, after);
+    assert!(at == 0 || whole[at - 1] == b'\n');
+    if seqs(whole).is_sorted_by(|one, next| one < next) {
+        assert!(seqs(&whole[..at]).iter().all(|&seq| seq <= after));
+        assert!(seqs(&whole[at..]).iter().all(|&seq| seq > after));
+    }
+    let times = whole.split(|&byte| byte == b'\n').filter_map(chunk_time);
+    assert!(times.count() <= whole.len());
+}
+
+fuzz_target!(|input: (u8, bool, bool, u16, &[u8])| {
+    let (after, is_by_lines, is_late, grows, journal) = input;
+    let (after, place) = (u64::from(after), Place::new());
+    let from = if is_by_lines { Since::Lines([after; 2]) } else { Since::Chunk(after) };
+    let mut follower = Follower::new(Arc::new(place.folder()), from);
+    let (mut lines, mut names) = (Vec::new(), HashSet::new());
+    for (index, segment) in journal.split(|&byte| byte == SEPARATOR).take(3).enumerate() {
+        let head = segment.split(|&byte| byte == b'\n').next().and_then(Before::parse);
+        let first = head.map_or(index as u64 + 1, |before| before.seq.saturating_add(1));
+        if !names.insert(first) {
+            continue;
+        }
+        let (begin, rest) = segment.split_at(segment.len().min(usize::from(grows)));
+        for part in [begin, rest] {
+            append(&place.run(), &name_of(first), part);
+            if !is_late {
+                read(&mut follower, &mut lines);
+            }
+        }
+        check_position(segment, after);
+    }
+    read(&mut follower, &mut lines);
+    let mut last = Vec::new();
+    follower.finish(None, &mut last).expect("it can be read");
+    lines.extend_from_slice(&last);
+    check(&lines, journal, (!is_by_lines).then_some(after));
+    bytes_so_far(&place.folder()).expect("it can be read");
+});

@@ -1,0 +1,97 @@
+//! Whatever stands in a recording, each line of it is refused or is an event. That event, written and read again, is
+//! the same; and every format shows it, in lines of JSON where it is made of those.
+
+#![no_main]
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use libfuzzer_sys::fuzz_target;
+use runcast::model::event::{Chunk, Event, Seconds, text_fields};
+use runcast::model::recorded::{Recorded, parse};
+use runcast::model::spec::{Capture, Display, Pty, Split};
+use runcast::model::template::Template;
+use runcast::sink::Sink;
+use runcast::sink::cast::{Cast, LineEnd, Screen};
+use runcast::sink::cri::Cri;
+use runcast::sink::destination::{Destination, Outlet, Patience};
+use runcast::sink::lined::{Lined, Shows};
+use runcast::sink::log::Log;
+use runcast::sink::logfmt::Logfmt;
+use runcast::sink::ndjson::Ndjson;
+use runcast::sink::prefixed::{LinePrefix, Prefixed};
+use runcast::sink::snapshot::Snapshot;
+use runcast::sink::text::Text;
+
+/// Up to here microseconds fit into a double, there and back.
+const EXACT: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
+
+fn destination() -> Destination {
+    let null = File::create("/dev/null").expect("it is there");
+    Destination::new(Outlet::Opened(null.into()), "nothing", &Arc::new(Patience::default()))
+}
+
+/// One sink of each kind.
+fn sinks() -> [Box<dyn Sink>; 8] {
+    let capture = Capture::default();
+    let two = || [destination(), destination()];
+    let (split, level) = (Split::Lf, Display::default().stderr_level);
+    let template = "{stream} {pid} {seq} {time} {elapsed} {delta} ";
+    let template = Template::parse(template).expect("these are all that there are");
+    let prefix = LinePrefix { template, zone: TimeZone::UTC, styles: Default::default() };
+    let screen =
+        Screen { columns: 80, rows: 24, terminal: None, shell: None, line_end: LineEnd::Lf };
+    [
+        Box::new(Lined::new(Ndjson::new(destination(), &[], true), &capture, Shows::Pieces)),
+        Box::new(Lined::new(Log::new(destination(), split, level), &capture, Shows::Pieces)),
+        Box::new(Lined::new(Logfmt::new(destination(), split, level), &capture, Shows::Pieces)),
+        Box::new(Lined::new(Cri::new(destination(), split), &capture, Shows::Pieces)),
+        Box::new(Text::new(two(), &Display::default(), None)),
+        Box::new(Prefixed::new(two(), &prefix, split, None, Pty::No, true)),
+        Box::new(Snapshot::new(destination(), Duration::ZERO, false)),
+        Box::new(Cast::new(destination(), screen, None)),
+    ]
+}
+
+/// The line of an event; `None`: it is none that would be written.
+fn written(recorded: &Recorded<'_>) -> Option<Vec<u8>> {
+    let line = match recorded {
+        Recorded::Unknown => return None,
+        Recorded::Event(event) => serde_json::to_vec(event),
+        Recorded::Chunk(chunk) => {
+            let (content, base64) = text_fields(Cow::Borrowed(&chunk.bytes));
+            let (kind, seq, t) = (chunk.stream, chunk.seq, Seconds(chunk.at));
+            let (partial, time, metadata) = (chunk.partial, None, None);
+            let chunk = Chunk { kind, seq, t, content, partial, base64, time, metadata };
+            serde_json::to_vec(&Event::Chunk(chunk))
+        }
+    };
+    Some(line.expect("an event is JSON"))
+}
+
+fuzz_target!(|recording: &[u8]| {
+    let mut shown: Option<[Box<dyn Sink>; 8]> = None;
+    for line in recording.split_inclusive(|&byte| byte == b'\n') {
+        let Ok(recorded) = parse(line.strip_suffix(b"\n").unwrap_or(line)) else { continue };
+        if let Some(line) = written(&recorded) {
+            let again = parse(&line).expect("it was written just now");
+            if let (Recorded::Chunk(chunk), Recorded::Chunk(again)) = (&recorded, &again) {
+                assert_eq!(
+                    (&chunk.bytes, chunk.stream, chunk.seq),
+                    (&again.bytes, again.stream, again.seq)
+                );
+            }
+            let is_exact = recorded.at().is_some_and(|at| at < EXACT);
+            assert!(!is_exact || written(&again) == Some(line));
+        }
+        for sink in shown.get_or_insert_with(sinks) {
+            sink.recorded(&recorded, line).expect("nothing is written but to /dev/null");
+        }
+    }
+    for sink in shown.iter_mut().flatten() {
+        sink.flush().expect("nothing is written but to /dev/null");
+    }
+});
