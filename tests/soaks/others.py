@@ -1,0 +1,2 @@
+class Callable: pass
+class Refused: pass
