@@ -53,6 +53,13 @@ def number_of(name):
     return signal.Signals[name].value
 
 
+def without_line_end(seen, want):
+    """What was seen without a LF at its end that was added to it, as the beginning of `want` shows."""
+    plain = TOKEN.sub(b"", seen)
+    is_added = plain[:-1] == want[: len(plain) - 1] and plain != want[: len(plain)]
+    return seen[:-1] if seen.endswith(b"\n") and is_added else seen
+
+
 def messages(findings, about, err):
     """All of the standard error of a runcast that shows nothing there."""
     for line in err.decode("utf-8", "replace").splitlines():
@@ -60,8 +67,9 @@ def messages(findings, about, err):
             findings.add(f"{about}: standard error", line, "a line that begins with runcast:")
 
 
-def status(findings, code, result, sent=(), last_stop=None):
-    """The exit status of runcast, and how the result explains it. `sent`: signals that runcast was sent."""
+def status(findings, code, result, sent=(), last_stop=None, may_be_gone=False):
+    """The exit status of runcast, and how the result explains it. `sent`: signals that runcast was sent.
+    `may_be_gone`: the reader of the output may have gone away, whatever else there was."""
     missing = [name for name in ALWAYS if name not in result]
     findings.equal("result: fields that are missing", missing, [])
     if missing:
@@ -91,6 +99,8 @@ def status(findings, code, result, sent=(), last_stop=None):
         findings.one_of("received", result.get("received"), [signal.Signals(number).name for number in sent])
         if "undelivered_bytes" in result and own == 0:
             expected = [128 + number_of(result["received"])]
+    if may_be_gone and reason not in TIMEOUTS:
+        expected.append(141)
     findings.one_of("status", result["status"], expected)
 
 

@@ -8,8 +8,8 @@ import threading
 import time
 
 from soaks import contract, shown
-from soaks.plan import TOKEN, Plan
-from soaks.world import PATIENCE, Hung, Process, describe, kill, state, wait_for
+from soaks.plan import Plan
+from soaks.world import PATIENCE, Process, describe, kill, state, wait_for
 
 FORMATS = ["text", "text", "text", "ndjson", "ndjson", "ndjson", "ndjson", "snapshot", "cri", "log", "logfmt"]
 PREFIXES = {
@@ -257,7 +257,7 @@ class Foreground:
         self.sent, self.killed, self.acts = [], False, []
         self.closed = ()
         if rng.random() < 0.04:
-            self.closed = rng.choice([(0,), (2,), (0, 2)])
+            self.closed = rng.choice([(0,), (2,), (0, 2)] if self.stdin is None else [(2,)])
         what = rng.random()
         moment = rng.choice([0.0, 0.02, 0.1, 0.3, 0.6]) * rng.random() * 2
         if what < 0.05:
@@ -367,27 +367,27 @@ class Foreground:
             if looks.format in ("ndjson", "snapshot"):
                 # There it is the last line, once.
                 out += result_bytes
-        told, err = self.standard_error(process)
+        err = self.standard_error(process)
         result = self.find_result(result_bytes)
-        seen = self.read_shown(out, err, is_cut, told)
-        if looks.format in ("ndjson", "snapshot") and not is_cut and self.is_shown_whole(result):
-            findings.true("a result is shown", seen.result is not None, "one")
-            if result is not None:
-                findings.equal("the result shown, and the one written", seen.result, result)
-            result = result or seen.result
-        if result is None and looks.format in ("ndjson", "snapshot"):
-            result = seen.result
-        recording = self.read_recording(result)
-        result = result or (recording and recording.result)
+        seen = self.read_shown(out, err, is_cut)
+        if looks.format not in ("ndjson", "snapshot"):
+            seen_result = None
+        else:
+            seen_result = seen.result
+        recording = self.read_recording(result or seen_result)
+        result = result or seen_result or (recording and recording.result)
+        if looks.format in ("ndjson", "snapshot") and not is_cut:
+            if seen_result is not None:
+                findings.equal("the result shown, and the one written", seen_result, result)
+            else:
+                was_abandoned = "undelivered_bytes" in result if result else self.may_be_abandoned()
+                findings.true("a result is shown", was_abandoned, "one")
         if result is None:
-            self.without_result(seen, err, is_cut)
+            self.without_result(seen, is_cut)
             self.left(at_once, None)
             return
         self.check_result(result, seen, recording, is_cut)
         self.left(at_once, result)
-
-    def is_shown_whole(self, result):
-        return not (result and "undelivered_bytes" in result)
 
     def ended_by_signal(self, process, command):
         """runcast was killed, or got a signal before it was ready for any."""
@@ -416,8 +416,8 @@ class Foreground:
         findings.true("standard error", b"panicked" not in err, "no panic")
         if self.looks.format != "text":
             contract.messages(findings, self.looks.format, err)
-            return [], b""
-        return shown.apart(err)
+            return [b""]
+        return shown.apart(err)[1]
 
     def find_result(self, data):
         if not data:
@@ -430,25 +430,32 @@ class Foreground:
         findings.extend(("the written result", problem, "JSON") for problem in read.problems)
         return result
 
-    def read_shown(self, out, err, is_cut, told):
+    def read_shown(self, out, err, is_cut):
+        """What was shown; `err` are the pieces of standard error between the messages of runcast."""
         looks, findings = self.looks, self.findings
         if looks.format == "text":
             end = b"\0" if looks.split == "nul" else b"\n"
-            if told and err.endswith(b"\n"):
-                # A message begins a line of its own.
-                err = self.without_added_end(err)
-            seen = shown.read_text(out, err, looks.prefix, end)
+            seen = shown.read_text(out, err[0], looks.prefix, end)
+            for piece in err[1:]:
+                # The message before it begins a line of its own.
+                want = self.wanted(2, len(seen.streams[2]))
+                more = shown.read_text(b"", piece, looks.prefix, end)
+                seen.streams[2] = contract.without_line_end(seen.streams[2], want) + more.streams[2]
+                seen.problems += more.problems
+            if self.result_to == "-":
+                seen.streams[1] = contract.without_line_end(seen.streams[1], self.wanted(1, len(out)))
         else:
-            seen = READ[looks.format](out, is_cut=is_cut)
+            seen = READ[looks.format](out, is_cut=is_cut or self.may_be_abandoned())
         findings.extend((looks.format, problem, "the manual") for problem in seen.problems)
         return seen
 
-    def without_added_end(self, err):
-        want = self.plan.joined(2, "shown", least=len(err)) if not self.looks.is_one else b""
-        plain = TOKEN.sub(b"", err)
-        if self.looks.prefix is None and plain[:-1] == want[: len(plain) - 1] and plain != want[: len(plain)]:
-            return err[:-1]
-        return err
+    def may_be_abandoned(self):
+        """Whether the run may be stopped and its reader then not be waited for."""
+        return self.how in ("never", "stall", "slow", "odd") and bool(self.causes or self.sent)
+
+    def wanted(self, kind, least):
+        source = self.looks.kinds()[kind]
+        return b"" if source is None else self.plan.joined(source, "shown", least=least)
 
     def read_recording(self, result):
         if self.record in (None, "/dev/full"):
@@ -491,7 +498,7 @@ class Foreground:
         findings = self.findings
         findings.equal("replay: status", code, recording.result["status"])
         if fmt == "text":
-            findings.equal("replay: text", (process.stdout, shown.apart(process.stderr)[1]),
+            findings.equal("replay: text", (process.stdout, b"".join(shown.apart(process.stderr)[1])),
                            (recording.streams[1], recording.streams[2]))
             return
         contract.messages(findings, f"replay -f {fmt}", process.stderr)
@@ -506,16 +513,16 @@ class Foreground:
                 want = recording.streams[kind]
                 findings.equal(f"replay -f {fmt}", seen.streams[kind], want + (b"" if want[-1:] in (b"", b"\n") else b"\n"))
 
-    def without_result(self, seen, err, is_cut):
+    def without_result(self, seen, is_cut):
         """Only what was shown is known, and the status."""
         if self.looks.quiet or self.looks.drops:
             return
         written = self.place.written()
         is_last = isinstance(seen.result, dict)
         for kind, source in self.looks.kinds().items():
-            if source is None or kind == 1 and is_cut:
+            if source is None or is_cut and (kind == 1 or self.looks.format != "text") or kind == 2 and 2 in self.closed:
                 continue
-            least = 0 if self.how in ("never", "stall", "slow") else self.least(written, source)
+            least = 0 if self.may_be_abandoned() else self.least(written, source)
             self.compare(f"{self.looks.format}: stream {kind}", seen, kind, source, least)
         if is_last and "status" in seen.result:
             self.findings.equal("status in the last record", int(seen.result["status"]), self.code)
@@ -540,17 +547,15 @@ class Foreground:
         got = seen.streams[kind]
         secret = looks.secret and looks.secret.encode()
         is_normal = looks.normal(seen.has_ends)
-        want = self.plan.joined(source, "shown", least=len(got))
-        if not seen.has_ends and is_normal and got.endswith(b"\n"):
-            plain = TOKEN.sub(b"", got)
-            if plain[:-1] == want[: len(plain) - 1] and plain != want[: len(plain)]:
-                got = got[:-1]
+        if not seen.has_ends and is_normal:
+            got = contract.without_line_end(got, self.plan.joined(source, "shown", least=len(got)))
         contract.stream(self.findings, about, got, self.plan, source, least, secret, looks.strips, is_normal)
 
     def check_result(self, result, seen, recording, is_cut):
         findings, looks, plan = self.findings, self.looks, self.plan
         stops = [event for event in (recording or seen).events if event.get("op") == "stop"]
-        contract.status(findings, self.code, result, self.sent, stops[-1]["signal"] if stops else None)
+        contract.status(findings, self.code, result, self.sent, stops[-1]["signal"] if stops else None,
+                        is_cut and not self.continues)
         if "error" in result:
             self.expected_error(result, is_cut)
             return
@@ -641,7 +646,7 @@ class Foreground:
             allowed.add("signal")
         if reason is not None:
             findings.one_of("stopped_by", reason, sorted(allowed))
-        if reason == "output":
+        if reason == "output" and not self.looks.strips and not self.looks.secret:
             total = result["stdout_bytes"] + result["stderr_bytes"]
             findings.true("bytes of a run that --output-limit stopped", total > self.output_limit, self.output_limit)
         ended = ("exit", result["exit_code"]) if result["signal"] is None else ("signal", contract.number_of(result["signal"]))

@@ -221,7 +221,7 @@ def read_logfmt(data, is_cut=False):
 
 
 def read_text(out, err, prefix=None, end=b"\n"):
-    """Text: each stream as it is, without the messages of runcast and the prefixes of its lines."""
+    """Text: each stream as it is, without the prefixes of its lines."""
     shown = Shown()
     for kind, data in ((1, out), (2, err)):
         if prefix:
@@ -247,5 +247,5 @@ MESSAGE = re.compile(rb"^runcast: [^\n]*\n", re.MULTILINE)
 
 
 def apart(err):
-    """The messages of runcast on its standard error, and the rest."""
-    return [message.decode("utf-8", "replace") for message in MESSAGE.findall(err)], MESSAGE.sub(b"", err)
+    """The messages of runcast on its standard error, and the pieces that they stand between."""
+    return [message.decode("utf-8", "replace") for message in MESSAGE.findall(err)], MESSAGE.split(err)

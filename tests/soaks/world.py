@@ -149,7 +149,7 @@ class Reader(threading.Thread):
     stall        nothing for a while, then all
     close        closes after some bytes
     close early  closes at once
-    never        reads nothing before the process has ended
+    never        reads nothing before the process has ended, or for 4 seconds
     """
 
     def __init__(self, fd, how="fast", seed=0, process=None, on_close=None):
@@ -179,7 +179,7 @@ class Reader(threading.Thread):
         if self.how == "stall":
             time.sleep(self.pause)
         if self.how == "never":
-            self.process.wait()
+            wait_for(lambda: self.process.poll() is not None, 4.0)
         slowed = 0.0
         while True:
             size = 65536
