@@ -44,7 +44,7 @@ from soaks.world import Hung, Place, describe  # noqa: E402
 KINDS = {
     "foreground": (foreground.Foreground, 60),
     "detached": (detached.Detached, 20),
-    "remote": (remote.Remote, 8),
+    "remote": (remote.remote, 8),
     "callable": (others.Callable, 6),
     "refused": (others.Refused, 6),
 }

@@ -312,7 +312,7 @@ class Foreground:
         elif self.how == "full":
             stdout = open("/dev/full", "wb")
         closed = (1, *self.closed) if self.how == "closed" else self.closed
-        env = place.environment(**({"SOAK_SECRET": looks.secret} if looks.secret else {}))
+        env = self.environment(**({"SOAK_SECRET": looks.secret} if looks.secret else {}))
         how = self.how if self.how in ("odd", "slow", "stall", "close", "close early", "never") else "fast"
         process = Process(argv, place, stdin=self.stdin, how=how, seed=self.rng.random(), stdout=stdout,
                           closed=closed, fds=self.fds, env=env)
@@ -332,6 +332,13 @@ class Foreground:
         self.check(process)
         return self.findings
 
+    def environment(self, **more):
+        return self.place.environment(**more)
+
+    def bound(self):
+        """How long it may take to its end."""
+        return PATIENCE + self.plan.seconds + self.plan.late
+
     def act(self, process):
         start = time.monotonic()
         for moment, whom, number in sorted(self.acts, key=lambda act: act[0]):
@@ -344,7 +351,7 @@ class Foreground:
                 if "RUNCAST" in process_environment(self.place.command()):
                     kill(self.place.command(), number)
                     self.sent.append(number)
-        self.code = process.finish(PATIENCE + self.plan.seconds + self.plan.late)
+        self.code = process.finish(self.bound())
         if self.code == -signal.SIGKILL:
             self.killed = True
 
@@ -671,6 +678,9 @@ class Foreground:
             total = len(plan.joined(0, "raw"))
             findings.equal("bytes written by a command that came to its end", written[1] + written[2], total)
 
+    def nothing_left_at_once(self, at_once):
+        self.findings.equal("alive after the end of a run that leaves nothing", describe(at_once), "")
+
     def left(self, at_once, result):
         """What is left of the run: nothing, or what may be."""
         findings, place, plan = self.findings, self.place, self.plan
@@ -678,7 +688,7 @@ class Foreground:
         is_stopped = reason in (*contract.TIMEOUTS, "disconnect", "output", "memory") or \
             reason == "signal" and result.get("received") == "SIGTERM"
         if (is_stopped or self.leftover in ("kill", "wait")) and result is not None:
-            findings.equal("alive after the end of a run that leaves nothing", describe(at_once), "")
+            self.nothing_left_at_once(at_once)
         else:
             alive = place.is_quiet(plan.late + PATIENCE)
             findings.equal("alive long after the end", describe(alive), "")
