@@ -67,9 +67,10 @@ def messages(findings, about, err):
             findings.add(f"{about}: standard error", line, "a line that begins with runcast:")
 
 
-def status(findings, code, result, sent=(), last_stop=None, may_be_gone=False):
+def status(findings, code, result, sent=(), last_stop=None, may_be_gone=False, was_told=False):
     """The exit status of runcast, and how the result explains it. `sent`: signals that runcast was sent.
-    `may_be_gone`: the reader of the output may have gone away, whatever else there was."""
+    `may_be_gone`: the reader of the output may have gone away, whatever else there was. `was_told`: it was stopped by
+    `runcast signal --stop`."""
     missing = [name for name in ALWAYS if name not in result]
     findings.equal("result: fields that are missing", missing, [])
     if missing:
@@ -86,7 +87,7 @@ def status(findings, code, result, sent=(), last_stop=None, may_be_gone=False):
         return
     own = ended[0] if ended[0] is not None else 128 + number_of(ended[1])
     findings.equal("timed_out", result["timed_out"], reason in TIMEOUTS)
-    findings.equal("received is there", "received" in result, reason == "signal")
+    findings.equal("received is there", "received" in result, reason == "signal" and not was_told)
     expected = [own]
     if reason in TIMEOUTS:
         expected = [124]
@@ -95,7 +96,7 @@ def status(findings, code, result, sent=(), last_stop=None, may_be_gone=False):
     elif reason in ("output", "memory") and own == 0:
         stops = [last_stop] if last_stop else ["SIGTERM", "SIGKILL", "SIGINT", "SIGUSR1", "SIGHUP"]
         expected = [128 + number_of(name) for name in stops]
-    elif reason == "signal":
+    elif reason == "signal" and not was_told:
         findings.one_of("received", result.get("received"), [signal.Signals(number).name for number in sent])
         if "undelivered_bytes" in result and own == 0:
             expected = [128 + number_of(result["received"])]

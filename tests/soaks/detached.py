@@ -101,9 +101,8 @@ class Detached:
 
     def check_started(self, code, out, err):
         read = shown.read_events(out)
-        self.findings.equal("a start", (code, [event["op"] for event in read.events]), (0, ["started"]))
-        contract.messages(self.findings, "a start", err)
-        if read.events:
+        self.findings.equal("a start", (code, [event["op"] for event in read.events], err), (0, ["started"], b""))
+        if read.events and "pid" in read.events[0]:
             self.pid = read.events[0]["pid"]
             self.pids = getattr(self, "pids", set()) | {self.pid}
 
@@ -262,7 +261,7 @@ class Detached:
             findings.equal("a run that is lost", self.fate, "keeper")
         elif "error" in result:
             findings.add("an error", result["error"], "none")
-        contract.status(findings, code, result, self.sent)
+        contract.status(findings, code, result, self.sent, was_told=self.fate == "stop")
         self.check_listed(result, is_lost)
         self.check_output(result, is_lost)
         if not is_lost and "error" not in result:

@@ -27,6 +27,8 @@ class Plan:
     def __init__(self, rng, strips=False, secret=None, most=None, can_fork=True, can_end_late=True):
         self.rng = rng
         self.content = Content(rng, strips, secret)
+        # Another's line in the middle of a sequence or a secret would make it none.
+        self.is_shared = not strips and not secret
         self.steps = []
         self.end = None
         self.seconds = 0.0
@@ -68,7 +70,7 @@ class Plan:
         """A process in the background, which ends by itself."""
         rng, number = self.rng, len(self.tokens)
         how = "".join(rng.sample("sdc", rng.randint(0, 3)))
-        fd, count = rng.choice([1, 2]), rng.randint(0, 6)
+        fd, count = rng.choice([1, 2]), rng.randint(0, 6) if self.is_shared else 0
         pause = rng.choice([0.0, 0.01, 0.1, 0.3])
         mark = f"mark{number}"
         steps = []
@@ -111,16 +113,18 @@ class Plan:
 
     def finish(self, can_end_late):
         rng = self.rng
+        is_endless = can_end_late and rng.random() < 0.25
+        is_flood = is_endless and rng.random() < 0.2
         for fd in (1, 2):
-            if rng.random() < 0.06:
+            if rng.random() < 0.06 and not is_flood:
                 self.steps.append(["close", fd])
         if self.tokens and rng.random() < 0.3:
             self.steps.append(["reap"])
             self.seconds += self.late
-        if can_end_late and rng.random() < 0.2:
+        if is_endless and not is_flood:
             self.steps.append(["sleep", 1000])
             return
-        if can_end_late and rng.random() < 0.05:
+        if is_flood:
             self.flood = self.content.text(60).encode() + b"\n"
             self.steps.append(["flood", 1, self.flood.decode("latin-1"), None])
             return
