@@ -69,9 +69,13 @@ fn dispatch(words: Vec<OsString>) -> Exit {
     Exit::Status(status)
 }
 
-/// Prints a text that was asked for on standard output.
+/// Prints a text that was asked for on standard output, its colours only where they are seen.
+///
+/// A text without any passes as it is. Taking colours out takes a DEL too, and that stands in JSON unescaped.
 fn show(text: &str) -> u8 {
-    let mut stdout = anstream::stdout();
+    let is_coloured = text.contains('\x1b');
+    let mut stdout: Box<dyn Write> =
+        if is_coloured { Box::new(anstream::stdout()) } else { Box::new(std::io::stdout()) };
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => 0,
         // Whoever closed it has seen what they wanted to see.

@@ -71,6 +71,20 @@ fn a_character_that_came_by_half_is_not_shown_by_half() {
 }
 
 #[test]
+fn half_a_character_is_nothing_new() {
+    let ran = runcast("-f snapshot --snapshot-every 1ms")
+        .command([
+            "sh",
+            "-c",
+            r"printf '\303'; sleep 0.3; printf '\244a'; sleep 0.3; printf '\303'",
+        ])
+        .run()
+        .exited(0);
+    assert_eq!(snapshots(&ran, "stdout"), ["äa"]);
+    assert_eq!(ran.result().number("stdout_bytes"), 4);
+}
+
+#[test]
 fn a_sign_of_life_comes_when_nothing_else_does() {
     let mut live = ndjson("--heartbeat 50ms").command(["sh", "-c", "echo four; sleep 30"]).start();
     live.event_of("chunk");

@@ -336,7 +336,7 @@ pub struct RunResult<'a> {
     /// Why runcast stopped the run; null where it did not.
     pub stopped_by: Option<StopReason>,
     /// The signal that runcast received and that began the stop or ended the command, as `SIGTERM`. Present where
-    /// `stopped_by` is `signal`.
+    /// `stopped_by` is `signal`, unless it was `runcast signal --stop` that stopped the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<SignalName>"))]
     pub received: Option<String>,

@@ -35,7 +35,7 @@ words! {
         /// It wrote nothing for `--idle-timeout`.
         IdleTimeout = "idle_timeout",
         /// A TERM that runcast received and that began a stop, or an INT, QUIT or HUP that ended the command;
-        /// `received` names it.
+        /// `received` names it. Or `runcast signal --stop`.
         Signal = "signal",
         /// The reader of the output went away, or the output could not be written.
         Disconnect = "disconnect",

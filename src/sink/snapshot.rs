@@ -23,6 +23,8 @@ pub struct Snapshot {
     /// When the last one was shown.
     last: Option<Duration>,
     has_news: bool,
+    /// What the last one showed; at first, nothing.
+    sight: Sight,
     /// Bytes of output that the last snapshot which was written whole told of.
     shown_bytes: u64,
 }
@@ -31,7 +33,27 @@ impl Snapshot {
     /// Shows snapshots at most this often on this destination.
     #[must_use]
     pub fn new(out: Destination, every: Duration, quiet: bool) -> Self {
-        Self { out, every, quiet, last: None, has_news: false, shown_bytes: 0 }
+        let sight = Sight::Whole([0, 0]);
+        Self { out, every, quiet, last: None, has_news: false, sight, shown_bytes: 0 }
+    }
+}
+
+/// What tells one snapshot from the next. What came may be no more than a part of a character, and then there is
+/// nothing new to be seen.
+#[derive(Debug, PartialEq, Eq)]
+enum Sight {
+    /// All of both streams, so many bytes: it only grows.
+    Whole([usize; 2]),
+    /// Not all, and with it how many bytes each stream has produced.
+    Cut([u64; 2]),
+}
+
+impl Sight {
+    fn new(seen: Seen<'_>) -> Self {
+        if seen.kept.iter().any(|kept| kept.is_truncated()) {
+            return Self::Cut(seen.bytes);
+        }
+        Self::Whole(seen.kept.map(|kept| so_far(kept).len()))
     }
 }
 
@@ -102,6 +124,11 @@ impl Sink for Snapshot {
 
     fn refresh(&mut self, now: Duration, seen: Seen<'_>) -> Result<(), Lost> {
         self.has_news = false;
+        let sight = Sight::new(seen);
+        if sight == self.sight {
+            return Ok(());
+        }
+        self.sight = sight;
         self.last = Some(now);
         self.out.put_event(&snapshot(seen))?;
         // At once: the next one is for later, and there may be no moment without output until then.

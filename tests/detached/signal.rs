@@ -48,6 +48,7 @@ fn a_stop_is_what_a_timeout_does_and_has_a_reason_of_its_own() {
     reader.finish().exited(137);
     let result = home.result("s");
     assert_eq!((&result["stopped_by"], &result["signal"]), (&"signal".into(), &"SIGKILL".into()));
+    assert!(result["received"].is_null(), "nobody sent it one");
     home.is_quiet();
 }
 

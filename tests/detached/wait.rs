@@ -20,6 +20,16 @@ fn it_prints_the_result_and_ends_with_the_run_s_status() {
 }
 
 #[test]
+fn a_delete_character_stays_in_whatever_is_told_of_a_run() {
+    let home = Home::new();
+    let with_one = "a\u{7f}b";
+    let ran = home.runcast("-d -f ndjson --id x").command(["echo", "-n", with_one]).run().exited(0);
+    assert_eq!(lines(&ran)[0]["argv"][2], with_one);
+    assert_eq!(home.result("x")["stdout"], with_one);
+    assert_eq!(home.listed("x").expect("it is there")["argv"][2], with_one);
+}
+
+#[test]
 fn many_wait_for_one_run_and_all_are_told() {
     let home = Home::new();
     let go = home.folder.path().join("go");
