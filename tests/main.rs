@@ -13,6 +13,7 @@ mod environment;
 mod examples;
 mod faults;
 mod formats;
+mod install;
 mod kept;
 mod lag;
 mod layers;

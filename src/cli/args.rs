@@ -470,8 +470,7 @@ pub fn command() -> Command {
     let base =
         Command::new("runcast").bin_name("runcast").override_usage(USAGE).after_help(AFTER_HELP);
     // After the options: they would put the description of their type in its place.
-    let command = <Args as clap::Args>::augment_args(base)
-        .about("Run one command, stream its output live, and say exactly how it ended");
+    let command = <Args as clap::Args>::augment_args(base).about(env!("CARGO_PKG_DESCRIPTION"));
     finished(command).version(env!("CARGO_PKG_VERSION")).arg(
         Arg::new("version")
             .short('V')

@@ -2,24 +2,17 @@
 //! what they are asked for in the shells that they are for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 use clap::ValueEnum;
-use clap_complete::Shell;
-use clap_complete::aot::{Generator, generate};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::openpty;
+use clap_complete::aot::{Generator, Shell as Generated, generate};
 
 use runcast::cli::args::{command, to_be_completed};
 use runcast::cli::parse::subcommands;
 
 use super::{definitions, path, read};
-use crate::harness::{LIMIT, Mark, RUNCAST, runcast, scratch, tool};
+use crate::harness::{BASH, FISH, Mark, Prompt, RUNCAST, Shell, ZSH, runcast, scratch};
 
 /// The definition as the generators take it: COMMAND is completed by what is written by hand, or not at all, and
 /// `help` is no subcommand.
@@ -80,7 +73,7 @@ fn replaced(text: &str, old: &str, new: &str) -> String {
 }
 
 /// The completions for a shell.
-fn completions(shell: Shell) -> String {
+fn completions(shell: Generated) -> String {
     let mut generated = Vec::new();
     generate(shell, &mut to_be_completed(definition()), "runcast", &mut generated);
     let generated = String::from_utf8(generated).expect("it is text");
@@ -94,7 +87,7 @@ fn completions(shell: Shell) -> String {
     }
     let is_mark = |after: &str| after.starts_with(|c: char| c.is_ascii_uppercase());
     assert!(!by_hand.split('@').skip(1).any(is_mark), "a mark was not replaced: {by_hand}");
-    if shell != Shell::Zsh {
+    if shell != Generated::Zsh {
         return generated + &by_hand;
     }
     in_zsh(&generated, &by_hand)
@@ -124,107 +117,13 @@ fn in_zsh(generated: &str, by_hand: &str) -> String {
 
 #[test]
 fn the_completions_are_those_that_the_definition_gives() {
-    for shell in Shell::value_variants() {
+    for shell in Generated::value_variants() {
         let name = format!("completions/{}", shell.file_name("runcast"));
         let made = completions(*shell);
         if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
             fs::write(path(&name), &made).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         assert!(read(&name) == made, "{name} is old: run the tests once with BLESS=1");
-    }
-}
-
-/// A shell on a terminal of its own, with the completions, runs, and a command `wrapped` that has completions.
-struct Terminal {
-    shell: Child,
-    screen: File,
-    seen: String,
-    _runs: (tempfile::TempDir, Mark),
-}
-
-/// What the shell prints before it takes a line.
-const PROMPT: &str = "READY> ";
-
-/// Ctrl-X, which prints the line as it stands.
-const TELL: &str = "\x18";
-
-/// Ctrl-U, which takes the line away.
-const CLEAR: &str = "\x15";
-
-impl Terminal {
-    /// Starts a shell with this line of arguments; `setup` gets the file of the completions.
-    fn new(program: &str, arguments: &[&str], file: &str, setup: &str) -> Option<Self> {
-        let (shell, setsid) = (tool(program)?, tool("setsid")?);
-        let folder = scratch();
-        let (runs, mark) = (folder.path().join("runs"), Mark::new());
-        let run = |options: &str, command: &[&str]| {
-            let run = runcast(options).env("RUNCAST_DIR", &runs).marked(&mark);
-            let run = if command.is_empty() { run } else { run.command(command) };
-            run.run().exited(0);
-        };
-        run("-d --id finished-1", &["true"]);
-        run("wait finished-1", &[]);
-        // It goes on until it is killed with the mark.
-        run("-d --id going-on --stdin open", &["cat"]);
-        let own = Path::new(RUNCAST).parent().expect("it is in a folder").display();
-        let path = format!("{own}:{}", std::env::var("PATH").unwrap_or_default());
-        let completions = super::path(&format!("completions/{file}"));
-        let setup = setup.replace("FILE", &completions.display().to_string());
-        fs::write(folder.path().join(".zshrc"), setup).expect("the folder is ours");
-        let ends = openpty(None, None).expect("there are terminals");
-        let screen = |end: &std::os::fd::OwnedFd| {
-            Stdio::from(end.try_clone().expect("a descriptor can be copied"))
-        };
-        let mut command = Command::new(setsid);
-        command.args(["-c", "-w"]).arg(shell).args(arguments).current_dir(folder.path());
-        command.env_clear().env("PATH", path).env("RUNCAST_DIR", &runs).env("TERM", "vt100");
-        command
-            .env("HOME", folder.path())
-            .env("ZDOTDIR", folder.path())
-            .env("INPUTRC", "/dev/null");
-        command.stdin(screen(&ends.slave)).stdout(screen(&ends.slave)).stderr(screen(&ends.slave));
-        let shell = command.spawn().expect("a shell can be started");
-        drop((command, ends.slave));
-        let (screen, seen) = (ends.master.into(), String::new());
-        let mut terminal = Self { shell, screen, seen, _runs: (folder, mark) };
-        terminal.read_to(PROMPT);
-        Some(terminal)
-    }
-
-    /// Reads on to this text and returns what stands before it.
-    fn read_to(&mut self, text: &str) -> String {
-        let limit = Instant::now() + LIMIT;
-        let mut buffer = [0; 4096];
-        loop {
-            if let Some((before, after)) = self.seen.split_once(text) {
-                let before = before.to_owned();
-                self.seen = after.to_owned();
-                return before;
-            }
-            assert!(Instant::now() < limit, "{text:?} did not come: {:?}", self.seen);
-            let mut fds = [PollFd::new(self.screen.as_fd(), PollFlags::POLLIN)];
-            if poll(&mut fds, PollTimeout::from(50_u8)).is_ok_and(|ready| ready > 0) {
-                let count = self.screen.read(&mut buffer).expect("the shell lives");
-                self.seen += &String::from_utf8_lossy(&buffer[..count]);
-            }
-        }
-    }
-
-    /// What the line becomes when TAB is typed behind it.
-    fn completed(&mut self, typed: &str) -> String {
-        self.seen.clear();
-        let keys = format!("{CLEAR}{typed}\t{TELL}");
-        self.screen.write_all(keys.as_bytes()).expect("the shell lives");
-        self.read_to("<<");
-        self.read_to(">>").trim_end().to_owned()
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // They are gone already where the test failed early.
-        let _ = self.shell.kill();
-        let _ = self.shell.wait();
     }
 }
 
@@ -250,53 +149,54 @@ const COMPLETED: [(&str, &str); 17] = [
     ("runcast -- wrapped attach --for", "runcast -- wrapped attach --forward"),
 ];
 
-fn completes(terminal: Option<Terminal>) {
-    let Some(mut terminal) = terminal else { return };
+/// Completes with what `setup` makes of FILE, in a shell that has a command `wrapped` with completions of its own.
+fn completes(shell: &Shell, file: &str, setup: &str) {
+    let (folder, mark) = (scratch(), Mark::new());
+    let runs = folder.path().join("runs");
+    let run = |options: &str, command: &[&str]| {
+        let run = runcast(options).env("RUNCAST_DIR", &runs).marked(&mark);
+        let run = if command.is_empty() { run } else { run.command(command) };
+        run.run().exited(0);
+    };
+    run("-d --id finished-1", &["true"]);
+    run("wait finished-1", &[]);
+    // It goes on until it is killed with the mark.
+    run("-d --id going-on --stdin open", &["cat"]);
+    let setup = setup.replace("FILE", &path(&format!("completions/{file}")).display().to_string());
+    let own = Path::new(RUNCAST).parent().expect("it is in a folder");
+    let environment = [("RUNCAST_DIR", runs.as_path())];
+    let prompt = Prompt::start(shell, folder.path(), own, &environment, &setup);
+    let Some(mut prompt) = prompt else { return };
     for (typed, expected) in COMPLETED {
-        assert_eq!(terminal.completed(typed), expected, "{typed}");
+        assert_eq!(prompt.completed(typed), expected, "{typed}");
     }
 }
 
 #[test]
 fn bash_completes_options_values_runs_and_the_command() {
-    let setup = r#"PS1='READY> '
-source 'FILE'
+    let setup = r#"source 'FILE'
 _wrapped() { COMPREPLY=($(compgen -W '--colour --forward' -- "$2")); }
 complete -F _wrapped wrapped
-tell() { printf '<<%s>>\n' "$READLINE_LINE"; }
-bind -x '"\C-x": tell'
 "#;
-    let arguments = ["--noprofile", "--rcfile", ".zshrc", "-i"];
-    completes(Terminal::new("bash", &arguments, "runcast.bash", setup));
+    completes(&BASH, "runcast.bash", setup);
 }
 
 #[test]
 fn zsh_completes_options_values_runs_and_the_command() {
-    let setup = r#"PS1='READY> '
-unsetopt PROMPT_SP PROMPT_CR
-fpath=(${${:-FILE}:h} $fpath)
+    let setup = r"fpath=(${${:-FILE}:h} $fpath)
 autoload -U compinit && compinit -u -D
 _wrapped() { _arguments '*:word:_files' --colour --forward }
 compdef _wrapped wrapped
-tell() { print -r -- "<<$BUFFER>>" }
-zle -N tell
-bindkey -e
-bindkey '^X' tell
-"#;
-    completes(Terminal::new("zsh", &["-i"], "_runcast", setup));
+";
+    completes(&ZSH, "_runcast", setup);
 }
 
 #[test]
 fn fish_completes_options_values_runs_and_the_command() {
-    let setup = r#"function fish_prompt; echo -n 'READY> '; end
-function fish_right_prompt; end
-set -g fish_greeting
-source 'FILE'
+    let setup = r"source 'FILE'
 function wrapped; end
 complete -c wrapped -f -l colour
 complete -c wrapped -f -l forward
-bind \cx 'echo "<<"(commandline)">>"'
-bind \cu 'commandline ""'
-"#;
-    completes(Terminal::new("fish", &["-N", "-i", "-C", "source .zshrc"], "runcast.fish", setup));
+";
+    completes(&FISH, "runcast.fish", setup);
 }
