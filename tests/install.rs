@@ -16,11 +16,11 @@ type Place = (&'static str, &'static str);
 const PACKAGED: [Place; 10] = [
     ("usr/share/bash-completion/completions/runcast", "completions/runcast.bash"),
     ("usr/share/doc/runcast/README.md", "README.md"),
-    ("usr/share/doc/runcast/changelog.Debian.gz", "pkg/deb/changelog"),
+    ("usr/share/doc/runcast/changelog.Debian.gz", ".ci/deb/changelog"),
     ("usr/share/doc/runcast/changelog.gz", "CHANGELOG.md"),
-    ("usr/share/doc/runcast/copyright", "pkg/deb/copyright"),
+    ("usr/share/doc/runcast/copyright", ".ci/deb/copyright"),
     ("usr/share/fish/vendor_completions.d/runcast.fish", "completions/runcast.fish"),
-    ("usr/share/lintian/overrides/runcast", "pkg/deb/lintian-overrides"),
+    ("usr/share/lintian/overrides/runcast", ".ci/deb/lintian-overrides"),
     ("usr/share/man/man1/runcast.1.gz", "man/runcast.1"),
     ("usr/share/man/man5/runcast-events.5.gz", "man/runcast-events.5"),
     ("usr/share/runcast/runcast-events.schema.json", "man/runcast-events.schema.json"),
@@ -159,7 +159,7 @@ fn release(folder: &Path) -> Option<PathBuf> {
     fs::copy(RUNCAST, &built).expect("it can be copied");
     // As in a release, and most of it is symbols.
     output(Command::new("strip").arg(&built));
-    let mut command = Command::new(source("pkg/release"));
+    let mut command = Command::new(source(".ci/release"));
     command
         .arg(&made)
         .arg("--fast")
@@ -234,13 +234,13 @@ fn the_debian_package_installs_what_works_and_removes_all_of_it() {
 
 #[test]
 fn the_debian_package_is_of_this_version_and_names_all_licences() {
-    let log = String::from_utf8(read(&source("pkg/deb/changelog"))).expect("it is text");
+    let log = String::from_utf8(read(&source(".ci/deb/changelog"))).expect("it is text");
     assert!(log.starts_with(concat!("runcast (", env!("CARGO_PKG_VERSION"), "-1) ")), "{log}");
     let words = |text: &str| {
         let words = text.split_whitespace().filter(|word| *word != ".").map(str::to_owned);
         words.collect::<Vec<_>>().join(" ")
     };
-    let copyright = String::from_utf8(read(&source("pkg/deb/copyright"))).expect("it is text");
+    let copyright = String::from_utf8(read(&source(".ci/deb/copyright"))).expect("it is text");
     let licence = String::from_utf8(read(&source("LICENSE-MIT"))).expect("it is text");
     let (_, grant) = licence.split_once("Permission is").expect("it grants something");
     assert!(words(&copyright).contains(&words(grant)), "{copyright}");
