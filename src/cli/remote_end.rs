@@ -43,6 +43,8 @@ struct Shared {
     is_gone: AtomicBool,
     /// What does as the other side asked, in a process of its own.
     doing: Mutex<Option<Child>>,
+    /// Held while a run is deleted: this process does not end in the middle of that.
+    deleting: Mutex<()>,
 }
 
 struct Writer {
@@ -62,6 +64,7 @@ impl Out {
             writer: Mutex::new(writer),
             is_gone: AtomicBool::new(false),
             doing: Mutex::new(None),
+            deleting: Mutex::new(()),
         }))
     }
 
@@ -436,6 +439,8 @@ fn attend(
     let mut observer = match Observer::new(id, wanted.since) {
         Ok(observer) => observer,
         Err(error) => {
+            // Perhaps it was being deleted when the connection before this one broke.
+            list::tidy();
             out.fail(&error);
             return STATUS_FAILED;
         }
@@ -477,6 +482,8 @@ fn attend(
     while !out.is_gone() {
         thread::sleep(LOOK_AGAIN);
     }
+    // Nothing is begun any more.
+    std::mem::forget(locked(&out.0.deleting));
     0
 }
 
@@ -496,6 +503,7 @@ fn listen(id: &RunId, mut requests: Requests, feed: Option<&Sender<Piece>>, out:
                 out.tell(&Tell::Received)
             }
             Ask::Forget => {
+                let _whole = locked(&out.0.deleting);
                 // One that is not over stays, and whoever wants it gone finds it.
                 let _ = list::forget(id);
                 out.tell(&Tell::Received)

@@ -105,6 +105,14 @@ fn describe(id: &RunId, folder: &Folder) -> io::Result<Option<Listed>> {
     Ok(Some(listed))
 }
 
+/// Ends what others have left half done.
+pub fn tidy() {
+    // Where there is no folder of runs that can be used, there is nothing to be done in it.
+    if let Ok(Some(home)) = Home::open() {
+        home.tidy();
+    }
+}
+
 /// Deletes a run that is over.
 ///
 /// # Errors
