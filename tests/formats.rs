@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::test_runner::Config;
@@ -12,7 +12,7 @@ use proptest::{collection, proptest};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Event, RUNCAST, Ran, events_in, result_in, runcast, scratch, text, tool, wait_until,
+    Event, RUNCAST, Ran, events_in, program, result_in, runcast, scratch, text, tool, wait_until,
 };
 
 /// What stands in the lines of `cri`: time, stream, tag and content.
@@ -480,7 +480,7 @@ fn an_asciicast_has_the_size_of_the_terminal() {
     let folder = scratch();
     let path = folder.path().join("run.cast");
     let line = format!("stty cols 101 rows 37; {} --record {} -- true", RUNCAST, path.display());
-    let status = Command::new(script)
+    let status = program(script)
         .args(["-qec", &line, "/dev/null"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -10,7 +10,7 @@ use crate::harness::{
 #[test]
 fn full_is_a_session_with_a_terminal_that_controls_it() {
     let report = "report:terminals report:session report:terminal report:mask report:ignored";
-    let ran = ndjson("--pty").puppet(report).launched("close-above:2 default:32 default:33").run();
+    let ran = ndjson("--pty").puppet(report).launched("close-above:2").run();
     let said = ran.contents("stdout").concat();
     assert_eq!(said, "0 1 2\nleader leader\nyes\nnone\nnone\n");
     assert_eq!(ran.exited(0).of("started").len(), 1);

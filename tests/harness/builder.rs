@@ -5,11 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{PoisonError, RwLock};
 
 use super::process::VARIABLE;
-use super::{Live, Mark, PUPPET, RUNCAST, Ran, Terminal};
+use super::{Live, Mark, PUPPET, RUNCAST, Ran, Terminal, program};
 
 /// Shared while a process is started, exclusive while a file that will be executed is open for writing: a
 /// child forked at that moment would hold it open, and executing it would fail with ETXTBSY.
@@ -181,7 +181,7 @@ impl Runcast {
         let mut argv = self.before;
         argv.extend(self.program.map(OsString::from));
         argv.extend(self.options.into_iter().chain(self.command).chain(self.after));
-        let mut command = Command::new(&argv[0]);
+        let mut command = program(&argv[0]);
         command.args(&argv[1..]).env_clear();
         for name in ["PATH", "HOME", "TMPDIR", "LLVM_PROFILE_FILE"] {
             command.envs(env::var_os(name).map(|value| (name, value)));

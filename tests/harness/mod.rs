@@ -8,6 +8,7 @@ mod builder;
 mod event;
 mod live;
 mod process;
+mod program;
 mod ran;
 pub(crate) mod schema;
 mod screen;
@@ -23,6 +24,7 @@ pub(crate) use builder::{Runcast, copies_for_everyone, launch, ndjson, runcast, 
 pub(crate) use event::{Event, check_result};
 pub(crate) use live::Live;
 pub(crate) use process::{Mark, alive, children, parent, peak_rss_bytes, state};
+pub(crate) use program::program;
 pub(crate) use ran::{Ran, events_in, result_in};
 pub(crate) use screen::Screen;
 pub(crate) use terminal::Terminal;

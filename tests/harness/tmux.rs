@@ -1,12 +1,12 @@
 //! A screen as people see it, in tmux: a shell's prompt, keys, and what is shown then.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use tempfile::TempDir;
 
 use super::process::VARIABLE;
-use super::{Mark, scratch, tool, wait_until};
+use super::{Mark, program, scratch, tool, wait_until};
 
 /// A screen with a shell on it. All of it goes when this does.
 pub(crate) struct Tmux {
@@ -37,7 +37,7 @@ impl Tmux {
     }
 
     fn tmux(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new(&self.tmux);
+        let mut command = program(&self.tmux);
         command.arg("-S").arg(self.folder.path().join("socket")).args(["-u", "-f", "/dev/null"]);
         command.args(arguments).env_remove("TMUX").env(VARIABLE, self.mark.as_str());
         command.env("HISTFILE", "/dev/null").env("TERM", "screen").stdin(Stdio::null());

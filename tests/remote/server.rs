@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use super::{cut, random};
 use crate::harness::{
-    LINE_BYTES, Mark, PUPPET, RUNCAST, Runcast, children, runcast, scratch, tool, wait_for,
-    wait_until,
+    LINE_BYTES, Mark, PUPPET, RUNCAST, Runcast, children, program, runcast, scratch, tool,
+    wait_for, wait_until,
 };
 
 /// A server for this user, with keys of its own, and what its clients need.
@@ -108,7 +108,7 @@ impl Server {
 
     fn listen(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.path("log"));
-        let mut sshd = Command::new(&self.sshd);
+        let mut sshd = program(&self.sshd);
         sshd.args(["-D", "-e", "-f"]).arg(self.path("sshd_config"));
         sshd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("the folder is ours"));
         let mut process = sshd.spawn().expect("it is there");
