@@ -56,13 +56,10 @@ pub(crate) fn ndjson(options: &str) -> Runcast {
     runcast(&format!("-f ndjson {options}"))
 }
 
-/// Some other program on a terminal, as the leader of a session that it controls.
-pub(crate) fn launch(
-    terminal: &Terminal,
-    words: impl IntoIterator<Item = impl AsRef<OsStr>>,
-) -> Live {
+/// Some other program in the same surroundings.
+pub(crate) fn launch(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Runcast {
     let options = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
-    Runcast { program: None, options, ..runcast("") }.on(terminal).start()
+    Runcast { program: None, options, ..runcast("") }
 }
 
 fn words(text: &str) -> Vec<OsString> {
@@ -96,11 +93,10 @@ impl Runcast {
     }
 
     /// Started as a shell starts a job: with a process group of its own, and a parent outside of it in the
-    /// same session. Its process id is then in the file.
-    pub(crate) fn started_as_a_job(mut self, pid_file: &Path) -> Self {
+    /// same session.
+    pub(crate) fn started_as_a_job(mut self) -> Self {
         self.after = words("} reap-exit");
-        let steps = format!("fork {{ setpgid pid-file:{}", pid_file.display());
-        self.launched(&steps)
+        self.launched("fork { setpgid")
     }
 
     /// Started on this terminal, as the leader of a session that it controls.
@@ -202,6 +198,29 @@ impl Runcast {
         // The test's own copies of the descriptors given above go with it.
         drop(command);
         Live::new(child, self.input, self.mark, self.writes_events)
+    }
+
+    /// Starts it, and waits until its command says `up`.
+    pub(crate) fn up(self) -> Live {
+        let mut live = self.start();
+        live.shows("up");
+        live
+    }
+
+    /// Starts it on this terminal, as the leader of a session that it controls, and waits until its command says `up`.
+    #[track_caller]
+    pub(crate) fn up_on(self, terminal: &mut Terminal) -> Live {
+        let live = self.on(terminal).start();
+        terminal.until("up\r\n");
+        live
+    }
+
+    /// The same in a script, see [`Runcast::on_in_a_script`].
+    #[track_caller]
+    pub(crate) fn up_in_a_script_on(self, terminal: &mut Terminal) -> Live {
+        let live = self.on_in_a_script(terminal).start();
+        terminal.until("up\r\n");
+        live
     }
 
     /// Runs it to its end.
