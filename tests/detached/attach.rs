@@ -216,8 +216,12 @@ fn standard_input_of_attach_goes_to_the_run_if_that_is_asked_for() {
     home.start_with("r", "--stdin open", "cat exit:4");
     let ran = home.runcast("attach --stdin r").input(b"to the run\n".to_vec()).run().exited(4);
     assert_eq!(ran.out(), "to the run\n");
-    home.start("closed", "sleep:100 say:end");
-    let ran = home.runcast("attach --stdin closed").input(b"x".to_vec()).run().exited(0);
+    let gate = Gate::new();
+    home.start("closed", &format!("{gate} say:end"));
+    let mut reader = home.runcast("attach --stdin closed").input(b"x".to_vec()).start();
+    reader.error_line();
+    gate.open();
+    let ran = reader.finish().exited(0);
     assert_eq!(ran.out(), "end\n");
     ran.said_one_line("closed");
 }
