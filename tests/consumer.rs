@@ -1,9 +1,8 @@
 //! Who reads the output: one that goes away, one that stalls, one that is slow.
 
-use std::fs;
-
 use crate::harness::{
-    alive, children, let_pass, ndjson, peak_rss_bytes, result_in, runcast, scratch, wait_until,
+    Gate, alive, children, let_pass, ndjson, peak_rss_bytes, result_in, runcast, scratch,
+    wait_until,
 };
 
 #[test]
@@ -29,8 +28,7 @@ fn one_that_goes_away_stops_the_run_without_a_word() {
 #[test]
 fn it_is_missed_while_the_command_is_silent() {
     for format in ["text", "ndjson"] {
-        let mut live = runcast(&format!("-f {format}")).puppet("say:up sleep").start();
-        live.shows("up");
+        let mut live = runcast(&format!("-f {format}")).puppet("say:up sleep").up();
         live.close_stdout();
         assert_eq!(live.finish().exited(141).left_nothing().err(), "", "{format}");
     }
@@ -70,14 +68,11 @@ fn with_both_gone_the_run_ends_all_the_same() {
 
 #[test]
 fn standard_error_does_not_matter_where_the_output_goes_elsewhere() {
-    let folder = scratch();
-    let go = folder.path().join("go");
-    let mut live =
-        ndjson("").puppet(&format!("say:up wait-file:{} err:end exit:3", go.display())).start();
-    live.shows("up");
+    let gate = Gate::new();
+    let mut live = ndjson("").puppet(&format!("say:up {gate} err:end exit:3")).up();
     live.close_stderr();
     let_pass(100);
-    fs::write(&go, "").expect("the scratch folder is ours");
+    gate.open();
     assert_eq!(live.finish().exited(3).contents("stderr"), ["end\n"]);
 }
 
@@ -104,10 +99,8 @@ fn the_run_goes_on_without_it_where_that_was_asked_for() {
 
 #[test]
 fn the_other_stream_is_still_shown_where_the_run_goes_on() {
-    let mut live = runcast("--on-disconnect continue")
-        .puppet("say:up lines:stdout:20000 err:end exit:3")
-        .start();
-    live.shows("up");
+    let mut live =
+        runcast("--on-disconnect continue").puppet("say:up lines:stdout:20000 err:end exit:3").up();
     live.close_stdout();
     assert_eq!(live.finish().exited(3).err(), "end\n");
 }
@@ -115,8 +108,7 @@ fn the_other_stream_is_still_shown_where_the_run_goes_on() {
 #[test]
 fn one_that_goes_away_at_the_very_end_is_no_success_that_was_not_seen() {
     for _ in 0..10 {
-        let mut live = ndjson("").puppet("say:up say:end").start();
-        live.shows("up");
+        let mut live = ndjson("").puppet("say:up say:end").up();
         live.close_stdout();
         let ran = live.finish();
         // Either all of it was in the pipe before, or the loss was seen.
@@ -177,8 +169,7 @@ fn a_result_on_standard_output_that_nobody_reads_any_more_keeps_nobody() {
     for (options, code) in [("", 141), ("--on-disconnect continue", 0)] {
         let mut live = runcast(&format!("{options} --max-output 1M --result -"))
             .puppet("say:up lines:stdout:50000")
-            .start();
-        live.shows("up");
+            .up();
         live.close_stdout();
         live.finish().exited(code);
     }

@@ -5,7 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use jiff::Timestamp;
 use nix::sys::signal::Signal;
 
-use crate::harness::{Event, Ran, Screen, ndjson, result_in, runcast, scratch, wait_until};
+use crate::harness::{
+    Event, Gate, Live, Ran, Terminal, ndjson, result_in, runcast, scratch, wait_until,
+};
 
 /// What two streams come to in one file. Each of the steps begins when what is said beside the one before can be
 /// read there.
@@ -54,12 +56,11 @@ fn lines_are_counted_over_both_streams() {
 
 #[test]
 fn an_unfinished_line_is_shown_at_once() {
-    let folder = scratch();
-    let go = folder.path().join("go");
-    let steps = format!("print:stdout:name:\\s wait-file:{} say:x", go.display());
+    let gate = Gate::new();
+    let steps = format!("print:stdout:name:\\s {gate} say:x");
     let mut run = runcast("-p").puppet(&steps).start();
     assert_eq!(run.until("name: "), "stdout | name: ");
-    File::create(&go).expect("a file can be made");
+    gate.open();
     assert_eq!(run.finish().exited(0).out(), "stdout | name: x\n");
 }
 
@@ -220,9 +221,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
         ("--color=sometimes", "--color"),
         ("--progress=sometimes", "--progress"),
     ] {
-        let ran = runcast("").arg(option).puppet("say:x").run();
-        assert_eq!((ran.code(), ran.out()), (Some(125), String::new()), "{option}");
-        assert!(ran.err().contains(why), "{ran}");
+        runcast("").arg(option).puppet("say:x").run().refused_usage(why);
     }
 }
 
@@ -293,129 +292,135 @@ fn on_a_terminal_prefixes_are_coloured_unless_the_environment_says_no() {
         ("NO_COLOR=1", "stdout | x\r\n".to_owned()),
         ("CLICOLOR=0", "stdout | x\r\n".to_owned()),
     ] {
-        let mut screen = Screen::new();
+        let mut terminal = Terminal::new();
         let (name, value) = variable.split_once('=').expect("it is an assignment");
-        let run = runcast("-p").env("TERM", "xterm").env(name, value).stdout(screen.terminal());
+        let run = runcast("-p").env("TERM", "xterm").env(name, value).stdout(terminal.stream());
         let run = run.puppet("say:x").start();
-        assert_eq!(screen.read_out(), expected, "{variable}");
+        assert_eq!(terminal.all(), expected, "{variable}");
         // What is not on the terminal is not in colour.
         assert_eq!(run.finish().exited(0).err(), "");
     }
 }
 
 /// A run on a terminal, both streams of it.
-fn on(screen: &Screen, options: &str, steps: &str) -> crate::harness::Live {
-    let run = runcast(options).stdout(screen.terminal()).stderr(screen.terminal());
+fn on(terminal: &Terminal, options: &str, steps: &str) -> Live {
+    let run = runcast(options).stdout(terminal.stream()).stderr(terminal.stream());
     run.puppet(steps).start()
 }
 
 #[test]
 fn the_status_line_tells_how_far_a_run_is() {
-    let folder = scratch();
-    let go = folder.path().join("go");
-    let mut screen = Screen::new();
-    let steps = format!("say:a say:b wait-file:{} say:c", go.display());
-    let run = on(&screen, "--progress=auto -t 100", &steps);
-    screen.until("00:00:00 / 00:01:40 | 2 lines | 4 B | last output 0s ago");
-    screen.until(" / 00:01:40 | 2 lines | 4 B | last output 1s ago");
-    File::create(&go).expect("a file can be made");
+    let gate = Gate::new();
+    let mut terminal = Terminal::new();
+    let steps = format!("say:a say:b {gate} say:c");
+    let run = on(&terminal, "--progress=auto -t 100", &steps);
+    terminal.until("00:00:00 / 00:01:40 | 2 lines | 4 B | last output 0s ago");
+    // It is drawn once a second, and may pass over a number.
+    let mut ago = String::from("0");
+    while ago == "0" {
+        terminal.until(" / 00:01:40 | 2 lines | 4 B | last output ");
+        ago = terminal.until("s ago").replace("s ago", "");
+    }
+    assert!(ago.parse::<u32>().is_ok(), "{ago}");
+    gate.open();
     run.finish().exited(0);
     // At the end it is gone.
-    assert_eq!(screen.lines(), ["a", "b", "c", ""]);
+    assert_eq!(terminal.lines(), ["a", "b", "c", ""]);
 }
 
 #[test]
 fn the_status_line_waits_for_the_first_output_and_is_there_when_nothing_is_shown() {
-    let mut screen = Screen::new();
-    let run = on(&screen, "-q --progress=always", "say:x sleep:400");
-    screen.until("00:00:00 | 1 line | 2 B | ");
+    let mut terminal = Terminal::new();
+    let run = on(&terminal, "-q --progress=always", "say:x sleep:400");
+    terminal.until("00:00:00 | 1 line | 2 B | ");
     run.finish().exited(0);
-    assert_eq!(screen.lines(), [""]);
-    let mut screen = Screen::new();
-    let run = on(&screen, "--progress=auto", "sleep:400");
-    screen.until("00:00:00 | 0 lines | 0 B | no output yet");
+    assert_eq!(terminal.lines(), [""]);
+    let mut terminal = Terminal::new();
+    let run = on(&terminal, "--progress=auto", "sleep:400");
+    terminal.until("00:00:00 | 0 lines | 0 B | no output yet");
     run.finish().exited(0);
 }
 
 #[test]
 fn the_status_line_never_mixes_with_the_output() {
     for options in ["--progress=auto", "--progress=auto -p"] {
-        let mut screen = Screen::new();
+        let mut terminal = Terminal::new();
         let steps = "repeat:30 { say:whole%i sleep:10 print:stdout:half sleep:10 say:%i }";
-        let run = on(&screen, options, steps);
-        screen.until(" lines | ");
+        let run = on(&terminal, options, steps);
+        terminal.until(" lines | ");
         run.finish().exited(0);
         let prefix = if options.ends_with("-p") { "stdout | " } else { "" };
         let line = |i| ["whole", "half"].map(|kind| format!("{prefix}{kind}{i}"));
         let expected: Vec<String> = (0..30).flat_map(line).chain([String::new()]).collect();
-        assert_eq!(screen.lines(), expected, "{options}");
+        assert_eq!(terminal.lines(), expected, "{options}");
     }
 }
 
 #[test]
 fn the_status_line_does_not_touch_a_prompt() {
-    let mut screen = Screen::new();
-    let run = on(&screen, "--progress=auto", "say:a sleep:300 print:stdout:password:\\s sleep:300");
-    screen.until("password: ");
+    let mut terminal = Terminal::new();
+    let run =
+        on(&terminal, "--progress=auto", "say:a sleep:300 print:stdout:password:\\s sleep:300");
+    terminal.until("password: ");
     run.finish().exited(0);
-    assert!(screen.read_out().ends_with("\x1b[2Kpassword: "), "{}", screen.read_out());
+    assert!(terminal.all().ends_with("\x1b[2Kpassword: "), "{}", terminal.all());
 }
 
 #[test]
 fn output_elsewhere_leaves_the_status_line_where_it_is() {
-    let mut screen = Screen::new();
-    let run = runcast("--progress=auto").stderr(screen.terminal());
+    let mut terminal = Terminal::new();
+    let run = runcast("--progress=auto").stderr(terminal.stream());
     let run = run.puppet("repeat:40 { say:x sleep:10 }").start();
-    screen.until(" lines | ");
+    terminal.until(" lines | ");
     let ran = run.finish().exited(0);
     assert_eq!(ran.out(), "x\n".repeat(40));
-    assert_eq!(screen.lines(), [""]);
+    assert_eq!(terminal.lines(), [""]);
 }
 
 #[test]
 fn the_status_line_is_gone_however_the_run_ends() {
     // A signal.
-    let mut screen = Screen::new();
-    let run = on(&screen, "--progress=auto", "say:a sleep");
-    screen.until("1 line");
+    let mut terminal = Terminal::new();
+    let run = on(&terminal, "--progress=auto", "say:a sleep");
+    terminal.until("1 line");
     run.signal(Signal::SIGTERM);
     run.finish().exited(143);
-    assert_eq!(screen.lines(), ["a", ""]);
+    assert_eq!(terminal.lines(), ["a", ""]);
     // A timeout.
-    let mut screen = Screen::new();
-    on(&screen, "--progress=auto -t 0.5", "say:a sleep").finish().exited(124);
+    let mut terminal = Terminal::new();
+    on(&terminal, "--progress=auto -t 0.5", "say:a sleep").finish().exited(124);
     let stopped = "runcast: run stopped: it ran longer than --timeout 500ms";
-    assert!(screen.read_out().contains("1 line"));
-    assert_eq!(screen.lines(), ["a", stopped, ""]);
+    assert!(terminal.all().contains("1 line"));
+    assert_eq!(terminal.lines(), ["a", stopped, ""]);
     // A recording that ends on the way, and output that cannot be written.
-    let mut screen = Screen::new();
-    let run = on(&screen, "--progress=auto --record=/dev/full", "sleep:400 say:a");
-    screen.until("0 lines");
+    let mut terminal = Terminal::new();
+    let run = on(&terminal, "--progress=auto --record=/dev/full", "sleep:400 say:a");
+    terminal.until("0 lines");
     run.finish().exited(0);
-    let lines = screen.lines();
+    let lines = terminal.lines();
     assert!(lines[0].starts_with("runcast: --record /dev/full: "), "{lines:?}");
     assert_eq!(lines[1..], ["a", ""]);
-    let mut screen = Screen::new();
+    let mut terminal = Terminal::new();
     let full = OpenOptions::new().write(true).open("/dev/full").expect("it is there");
-    let run = runcast("--progress=auto").stdout(full).stderr(screen.terminal());
+    let run = runcast("--progress=auto").stdout(full).stderr(terminal.stream());
     let run = run.puppet("sleep:400 say:a").start();
-    screen.until("0 lines");
+    terminal.until("0 lines");
     run.finish().exited(125);
-    let lines = screen.lines();
+    let lines = terminal.lines();
     assert!(lines[0].starts_with("runcast: standard output: ") && lines[1..] == [""], "{lines:?}");
 }
 
 #[test]
 fn the_status_line_is_no_longer_than_the_terminal_is_wide() {
-    let mut screen = Screen::of_width(20);
-    let run = on(&screen, "--progress=auto", "say:a sleep:400");
-    screen.until(" | 1 line |");
+    let mut terminal = Terminal::of_size(20, 24);
+    let run = on(&terminal, "--progress=auto", "say:a sleep:400");
+    terminal.until(" | 1 line |");
     run.finish().exited(0);
-    let drawn = screen.read_out();
+    let drawn = terminal.all();
     let widest =
         drawn.split(['\r', '\n']).map(|part| part.trim_start_matches("\x1b[2K").len()).max();
     assert_eq!(widest, Some(19), "{drawn:?}");
-    assert_eq!(screen.lines(), ["a", ""]);
+    assert_eq!(terminal.lines(), ["a", ""]);
 }
 
 #[test]
@@ -426,23 +431,23 @@ fn there_is_no_status_line_but_under_text_on_a_terminal() {
         assert_eq!((ran.out(), ran.err()), ("x\n".to_owned(), String::new()));
     }
     for options in ["", "--progress=never", "-f ndjson --progress=always"] {
-        let mut screen = Screen::new();
-        let run = runcast(options).stderr(screen.terminal()).puppet(steps).start();
+        let mut terminal = Terminal::new();
+        let run = runcast(options).stderr(terminal.stream()).puppet(steps).start();
         run.finish().exited(0);
-        assert_eq!(screen.read_out(), "", "{options}");
+        assert_eq!(terminal.all(), "", "{options}");
     }
-    let mut screen = Screen::new();
-    let run = runcast("--progress=auto").env("TERM", "dumb").stderr(screen.terminal());
+    let mut terminal = Terminal::new();
+    let run = runcast("--progress=auto").env("TERM", "dumb").stderr(terminal.stream());
     run.puppet(steps).run().exited(0);
-    assert_eq!(screen.read_out(), "");
+    assert_eq!(terminal.all(), "");
 }
 
 #[test]
 fn a_terminal_that_takes_nothing_holds_up_no_timeout() {
-    let screen = Screen::new();
-    let run = runcast("--progress=auto -t 0.5 -k 0.3").stderr(screen.terminal());
-    // Nobody reads what is on the screen: the terminal fills up.
+    let terminal = Terminal::new();
+    let run = runcast("--progress=auto -t 0.5 -k 0.3").stderr(terminal.stream());
+    // Nobody reads what is on it: the terminal fills up.
     let run = run.puppet("forever { fill:stderr:4K:x\\n }").start();
     run.finish().exited(124);
-    drop(screen);
+    drop(terminal);
 }

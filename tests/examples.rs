@@ -3,23 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::harness::{RUNCAST, scratch, tool};
+use crate::harness::{RUNCAST, program, scratch, tool};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
 }
 
-/// Runs an example, with runcast on its PATH.
-fn run(program: &Path, name: &str, words: &[&str]) -> Output {
+/// A command that runs an example, with runcast on its PATH.
+fn command(interpreter: &Path, name: &str, words: &[&str]) -> Command {
     let own = Path::new(RUNCAST).parent().expect("it is in a folder").to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)));
-    Command::new(program)
-        .arg(example(name))
-        .args(words)
-        .env("PATH", path.expect("folders without colons"))
-        .output()
-        .expect("it can be started")
+    let mut command = program(interpreter);
+    command.arg(example(name)).args(words).env("PATH", path.expect("folders without colons"));
+    command
+}
+
+fn run(interpreter: &Path, name: &str, words: &[&str]) -> Output {
+    command(interpreter, name, words).output().expect("it can be started")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -54,17 +55,9 @@ fn the_step_of_a_ci_job_says_how_it_ended_and_leaves_nothing() {
     let Some(_) = tool("jq") else { return };
     let folder = scratch();
     let step = |limit: &str, script: &str| {
-        let own = Path::new(RUNCAST).parent().expect("it is in a folder").to_owned();
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)));
-        Command::new(&sh)
-            .arg(example("ci.sh"))
-            .args(["sh", "-c", script])
-            .env("PATH", path.expect("folders without colons"))
-            .env("CI_STEP_TIMEOUT", limit)
-            .env("TMPDIR", folder.path())
-            .output()
-            .expect("it can be started")
+        let mut command = command(&sh, "ci.sh", &["sh", "-c", script]);
+        command.env("CI_STEP_TIMEOUT", limit).env("TMPDIR", folder.path());
+        command.output().expect("it can be started")
     };
     let ended = step("1m", "echo out; exit 4");
     assert_eq!((text(&ended.stdout).as_str(), ended.status.code()), ("out\n", Some(4)));

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::test_runner::Config;
@@ -12,7 +12,8 @@ use proptest::{collection, proptest};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Event, RUNCAST, Ran, events_in, result_in, runcast, scratch, text, tool, wait_until,
+    Event, Gate, RUNCAST, Ran, events_in, program, result_in, runcast, scratch, text, tool,
+    wait_until,
 };
 
 /// What stands in the lines of `cri`: time, stream, tag and content.
@@ -252,23 +253,17 @@ fn a_quiet_log_is_its_last_record() {
 fn what_was_dropped_for_a_slow_reader_is_told_in_its_place() {
     let folder = scratch();
     for format in ["log", "logfmt"] {
-        let go = folder.path().join("go");
+        let gate = Gate::new();
         let written = folder.path().join("written");
-        let steps = format!(
-            "lines:stdout:50000 touch:{} wait-file:{} say:end",
-            written.display(),
-            go.display()
-        );
+        let steps = format!("lines:stdout:50000 touch:{} {gate} say:end", written.display());
         let result = folder.path().join(format);
         let run = runcast(&format!("-f {format} --on-lag drop:64K --result")).arg(&result);
         let mut live = run.puppet(&steps).start();
         wait_until("all lines", || written.exists());
         live.shows("dropped");
-        fs::write(&go, "").expect("the scratch folder is ours");
+        gate.open();
         let ran = live.finish().exited(0);
-        for file in [go, written] {
-            fs::remove_file(file).expect("it was made above");
-        }
+        fs::remove_file(written).expect("it was made above");
         let records = records(format, &ran);
         let told = |record: &&Event| record.text("level") == "warn" && record["status"].is_null();
         let told: Vec<&Event> = records.iter().filter(told).collect();
@@ -481,7 +476,7 @@ fn an_asciicast_has_the_size_of_the_terminal() {
     let folder = scratch();
     let path = folder.path().join("run.cast");
     let line = format!("stty cols 101 rows 37; {} --record {} -- true", RUNCAST, path.display());
-    let status = Command::new(script)
+    let status = program(script)
         .args(["-qec", &line, "/dev/null"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 
 use crate::harness::{
-    alive, children, let_pass, ndjson, result_in, runcast, scratch, state, wait_until,
+    Gate, alive, children, let_pass, ndjson, result_in, runcast, scratch, state, wait_until,
 };
 
 #[test]
@@ -98,15 +98,14 @@ fn a_survivor_that_goes_on_writing_does_not_renew_the_drain() {
 
 #[test]
 fn a_survivor_that_is_left_can_go_on_writing() {
-    let folder = scratch();
-    let [go, done] = ["go", "done"].map(|name| folder.path().join(name));
+    let (gate, folder) = (Gate::new(), scratch());
+    let done = folder.path().join("done");
     let steps = format!(
-        "fork {{ setsid wait-file:{} fill:stdout:1M:x fill:stderr:1M:x touch:{} }} exit:3",
-        go.display(),
+        "fork {{ setsid {gate} fill:stdout:1M:x fill:stderr:1M:x touch:{} }} exit:3",
         done.display()
     );
     let ran = runcast("").puppet(&steps).run().exited(3);
-    fs::write(&go, "").expect("the scratch folder is ours");
+    gate.open();
     wait_until("the survivor's last write", || done.exists());
     wait_until("the end of all that the run left", || ran.left().is_empty());
 }
@@ -176,15 +175,12 @@ fn leftover_wait_waits_for_all_of_them() {
 
 #[test]
 fn a_command_that_only_closes_its_streams_is_waited_for() {
-    let folder = scratch();
-    let go = folder.path().join("go");
-    let mut live = ndjson("")
-        .puppet(&format!("say:x close:1 close:2 wait-file:{} exit:7", go.display()))
-        .start();
+    let gate = Gate::new();
+    let mut live = ndjson("").puppet(&format!("say:x close:1 close:2 {gate} exit:7")).start();
     live.shows("x\\n");
     let_pass(400);
     assert!(live.ended().is_none());
-    fs::write(&go, "").expect("the scratch folder is ours");
+    gate.open();
     let ran = live.finish().exited(7);
     assert_eq!(
         (&ran.result()["leaked"], ran.result()["duration"].as_f64() > Some(0.3)),

@@ -1,16 +1,16 @@
 //! `--pty`: the command on a terminal of its own, whatever runcast itself runs on.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use crate::harness::{
-    LINE_BYTES, Terminal, children, ndjson, result_in, runcast, scratch, tool, wait_until,
+    CTRL_C, LINE_BYTES, Ran, Terminal, ndjson, result_in, runcast, scratch, send_signal, tool,
+    wait_until,
 };
 
 #[test]
 fn full_is_a_session_with_a_terminal_that_controls_it() {
     let report = "report:terminals report:session report:terminal report:mask report:ignored";
-    let ran = ndjson("--pty").puppet(report).launched("close-above:2 default:32 default:33").run();
+    let ran = ndjson("--pty").puppet(report).launched("close-above:2").run();
     let said = ran.contents("stdout").concat();
     assert_eq!(said, "0 1 2\nleader leader\nyes\nnone\nnone\n");
     assert_eq!(ran.exited(0).of("started").len(), 1);
@@ -79,7 +79,7 @@ fn the_size_is_what_was_asked_for_else_that_of_our_terminal_else_80_by_24() {
     assert_eq!(size("--pty"), "80 24\n");
     assert_eq!(size("--pty --size 132x43"), "132 43\n");
     assert_eq!(size("--pty=split --size 132x43"), "132 43\n");
-    let mut terminal = Terminal::new(101, 33);
+    let mut terminal = Terminal::of_size(101, 33);
     runcast("--pty").puppet("report:size:1").on(&terminal).run();
     assert_eq!(terminal.rest(), "101 33\r\n");
     runcast("--pty --size 40x10").puppet("report:size:1").on(&terminal).run();
@@ -99,10 +99,9 @@ fn a_size_that_makes_no_sense_is_a_usage_error() {
 #[test]
 fn changes_of_our_window_are_passed_on() {
     for pty in ["--pty", "--pty=split"] {
-        let mut terminal = Terminal::new(80, 24);
+        let mut terminal = Terminal::new();
         let run = runcast(pty).puppet("trap:WINCH say:up sleep:200 wait-file:/no/such/file");
-        let live = run.on(&terminal).start();
-        terminal.until("up\r\n");
+        let live = run.up_on(&mut terminal);
         terminal.resize(90, 30);
         terminal.until("WINCH\r\n");
         // Without a change it is a signal as any other.
@@ -112,10 +111,9 @@ fn changes_of_our_window_are_passed_on() {
         live.finish().exited(143);
         assert_eq!(terminal.rest(), "", "{pty}: once for each");
     }
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     let run = runcast("--pty").puppet("trap:WINCH say:up read-line report:size:1");
-    let live = run.on(&terminal).start();
-    terminal.until("up\r\n");
+    let live = run.up_on(&mut terminal);
     terminal.resize(91, 31);
     terminal.until("WINCH\r\n");
     terminal.press("go\r");
@@ -127,10 +125,9 @@ fn changes_of_our_window_are_passed_on() {
 fn a_recording_for_players_has_the_size_and_its_changes() {
     let folder = scratch();
     let path = folder.path().join("run.cast");
-    let mut terminal = Terminal::new(70, 20);
+    let mut terminal = Terminal::of_size(70, 20);
     let run = runcast("--pty --record").arg(&path).puppet("trap:WINCH:3 say:up sleep");
-    let live = run.on(&terminal).start();
-    terminal.until("up\r\n");
+    let live = run.up_on(&mut terminal);
     terminal.resize(90, 30);
     live.finish().exited(3);
     let recorded = std::fs::read_to_string(&path).expect("it was written");
@@ -226,10 +223,9 @@ fn one_that_is_left_behind_on_the_terminal_does_not_hold_the_run_up() {
 
 #[test]
 fn keys_and_their_echo_pass_and_every_mode_is_put_back() {
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     let before = terminal.modes();
-    let live = runcast("--pty").puppet("say:up read-line exit:3").on_in_a_script(&terminal).start();
-    terminal.until("up\r\n");
+    let live = runcast("--pty").puppet("say:up read-line exit:3").up_in_a_script_on(&mut terminal);
     assert!(terminal.modes() != before);
     terminal.press("hello\r");
     terminal.until("hello\r\nread hello\r\n");
@@ -240,50 +236,45 @@ fn keys_and_their_echo_pass_and_every_mode_is_put_back() {
     ran.exited(127);
 }
 
+/// A run whose runcast, on a terminal that it changed, was sent this signal and put every mode back.
+#[track_caller]
+fn signalled_on_a_raw_terminal(kind: Signal) -> Ran {
+    let mut terminal = Terminal::new();
+    let before = terminal.modes();
+    let live = runcast("--pty").puppet("say:up sleep").up_in_a_script_on(&mut terminal);
+    assert!(terminal.modes() != before);
+    send_signal(live.child_pid(), kind);
+    let ran = live.finish().exited(128 + kind as i32);
+    assert_eq!(terminal.modes(), before, "{kind}");
+    ran
+}
+
 #[test]
 fn they_are_put_back_after_every_signal_that_ends_the_run() {
-    for signal in
-        [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGALRM, Signal::SIGUSR1]
+    for kind in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGALRM, Signal::SIGUSR1]
     {
-        let mut terminal = Terminal::new(80, 24);
-        let before = terminal.modes();
-        let live = runcast("--pty").puppet("say:up sleep").on_in_a_script(&terminal).start();
-        terminal.until("up\r\n");
-        assert!(terminal.modes() != before);
-        let runcast = children(live.pid())[0];
-        kill(Pid::from_raw(runcast), signal).expect("it is there");
-        live.finish().exited(128 + signal as i32);
-        assert_eq!(terminal.modes(), before, "{signal}");
+        signalled_on_a_raw_terminal(kind);
     }
 }
 
 #[test]
 fn they_are_put_back_where_a_signal_ends_runcast_itself() {
-    let mut terminal = Terminal::new(80, 24);
-    let before = terminal.modes();
-    let live = runcast("--pty").puppet("say:up sleep").on_in_a_script(&terminal).start();
-    terminal.until("up\r\n");
-    assert!(terminal.modes() != before);
-    let runcast = children(live.pid())[0];
-    kill(Pid::from_raw(runcast), Signal::SIGVTALRM).expect("it is there");
-    let ran = live.finish().exited(128 + Signal::SIGVTALRM as i32);
-    assert_eq!(terminal.modes(), before);
+    let ran = signalled_on_a_raw_terminal(Signal::SIGVTALRM);
     wait_until("the command's end", || ran.left().is_empty());
 }
 
 #[test]
 fn ctrl_c_is_a_key() {
-    let mut terminal = Terminal::new(80, 24);
-    let live = runcast("--pty").puppet("trap:INT:7 say:up sleep").on_in_a_script(&terminal).start();
-    terminal.until("up\r\n");
-    terminal.press("\x03");
+    let mut terminal = Terminal::new();
+    let live = runcast("--pty").puppet("trap:INT:7 say:up sleep").up_in_a_script_on(&mut terminal);
+    terminal.press(CTRL_C);
     terminal.until("INT\r\n");
     live.finish().exited(7);
 }
 
 #[test]
 fn runcasts_own_lines_begin_at_the_left_of_a_raw_terminal() {
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     runcast("--pty -t 0.3").puppet("print:stdout:part sleep").on(&terminal).run().exited(124);
     let shown = terminal.rest();
     assert!(shown.starts_with("part\r\nruncast: run stopped: "), "{shown:?}");
@@ -292,7 +283,7 @@ fn runcasts_own_lines_begin_at_the_left_of_a_raw_terminal() {
 
 #[test]
 fn where_output_goes_elsewhere_a_raw_terminal_still_shows_lines_of_others_as_lines() {
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     let before = terminal.modes();
     let steps = format!("setsid open:{}:0 dup:0:2", terminal.path());
     let mut live = runcast("--pty").puppet("say:up read-line").launched(&steps).start();

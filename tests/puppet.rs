@@ -331,10 +331,7 @@ fn processes(step: &Step) -> bool {
 fn signals(step: &Step) -> bool {
     match step.verb.as_str() {
         "ignore" => dispose(step, SigHandler::SigIgn),
-        "default" => match Signal::try_from(step.signal_number()) {
-            Ok(_) => dispose(step, SigHandler::SigDfl),
-            Err(_) => default_past_the_library(step),
-        },
+        "default" => dispose(step, SigHandler::SigDfl),
         "trap" => {
             if !step.part(1).is_empty() {
                 let code = i32::try_from(step.number(1)).unwrap_or(99);
@@ -683,16 +680,6 @@ static EXIT_CODES: [AtomicI32; 65] = [const { AtomicI32::new(-1) }; 65];
 fn dispose(step: &Step, handler: SigHandler) {
     // SAFETY: the one handler calls nothing but write and _exit.
     step.done(unsafe { signal(step.signal(), handler) });
-}
-
-/// For signals that the C library keeps to itself and posix_spawn leaves ignored: 32 and 33.
-fn default_past_the_library(step: &Step) {
-    let (default, old) = ([0_u64; 4], std::ptr::null_mut::<u64>());
-    // SAFETY: the kernel's sigaction has at most this size, and all of it zero is the default disposition.
-    let result = unsafe {
-        libc::syscall(libc::SYS_rt_sigaction, step.signal_number(), default.as_ptr(), old, 8)
-    };
-    step.done(Errno::result(result));
 }
 
 extern "C" fn tell(number: c_int) {

@@ -1,11 +1,12 @@
 //! Signals: what runcast receives goes on to the command, and the command starts without a trace of ours.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use std::fs;
+
+use nix::sys::signal::Signal;
 
 use crate::harness::{
-    Live, alive, children, let_pass, ndjson, result_in, root, runcast, scratch, skip, state, tool,
-    wait_until,
+    Gate, Live, alive, children, let_pass, ndjson, pid_in, result_in, root, runcast, scratch,
+    send_signal, skip, tool, until_continued, until_stopped, wait_until,
 };
 
 const FORWARDED: [Signal; 9] = [
@@ -78,8 +79,7 @@ fn many_signals_at_once_are_survived() {
 
 #[test]
 fn a_term_ends_the_run_and_the_result_says_why() {
-    let mut live = ndjson("").puppet("fork { setsid sleep } say:up sleep").start();
-    live.shows("up");
+    let live = ndjson("").puppet("fork { setsid sleep } say:up sleep").up();
     live.signal(Signal::SIGTERM);
     let ran = live.finish().exited(143).left_nothing();
     let result = ran.result();
@@ -90,8 +90,7 @@ fn a_term_ends_the_run_and_the_result_says_why() {
 #[test]
 fn a_command_that_handles_the_term_ends_with_its_own_status() {
     for code in [0, 5] {
-        let mut live = ndjson("").puppet(&format!("trap:TERM:{code} say:up sleep")).start();
-        live.shows("up");
+        let live = ndjson("").puppet(&format!("trap:TERM:{code} say:up sleep")).up();
         live.signal(Signal::SIGTERM);
         let ran = live.finish().exited(code);
         assert_eq!(
@@ -103,9 +102,7 @@ fn a_command_that_handles_the_term_ends_with_its_own_status() {
 
 #[test]
 fn a_term_that_is_ignored_is_followed_by_kill() {
-    let mut live =
-        ndjson("-k 0.3").puppet("ignore:TERM fork { setsid sleep } say:up sleep").start();
-    live.shows("up");
+    let live = ndjson("-k 0.3").puppet("ignore:TERM fork { setsid sleep } say:up sleep").up();
     live.signal(Signal::SIGTERM);
     let ran = live.finish().exited(137).left_nothing();
     assert_eq!(
@@ -120,8 +117,7 @@ fn a_term_that_is_ignored_is_followed_by_kill() {
 #[test]
 fn text_has_no_word_for_a_signal_that_was_received() {
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
-        let mut live = runcast("-k 0.3").puppet("say:up sleep").start();
-        live.shows("up");
+        let live = runcast("-k 0.3").puppet("say:up sleep").up();
         live.signal(signal);
         assert_eq!(live.finish().exited(code).err(), "");
     }
@@ -129,8 +125,7 @@ fn text_has_no_word_for_a_signal_that_was_received() {
 
 #[test]
 fn a_term_leaves_more_time_than_a_stop_of_runcasts_own() {
-    let mut live = runcast("").puppet("ignore:TERM say:up sleep").start();
-    live.shows("up");
+    let live = runcast("").puppet("ignore:TERM say:up sleep").up();
     let command = children(live.pid());
     live.signal(Signal::SIGTERM);
     let_pass(2500);
@@ -151,8 +146,7 @@ fn a_term_ends_the_waiting_for_survivors() {
 
 #[test]
 fn a_second_term_is_forwarded_and_moves_nothing() {
-    let mut live = ndjson("-k 1").puppet("trap:TERM say:up sleep").start();
-    live.shows("up");
+    let mut live = ndjson("-k 1").puppet("trap:TERM say:up sleep").up();
     for _ in 0..3 {
         live.signal(Signal::SIGTERM);
         live.shows("TERM\\n");
@@ -164,8 +158,7 @@ fn a_second_term_is_forwarded_and_moves_nothing() {
 #[test]
 fn an_int_a_quit_or_a_hup_that_ends_the_command_is_named() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGQUIT, 131), (Signal::SIGHUP, 129)] {
-        let mut live = ndjson("-r core=0").puppet("say:up sleep").start();
-        live.shows("up");
+        let live = ndjson("-r core=0").puppet("say:up sleep").up();
         live.signal(signal);
         let ran = live.finish().exited(code);
         let result = ran.result();
@@ -179,8 +172,7 @@ fn an_int_a_quit_or_a_hup_that_ends_the_command_is_named() {
 #[test]
 fn one_that_ended_the_command_is_named_whatever_came_after_it() {
     for later in [Signal::SIGCONT, Signal::SIGWINCH, Signal::SIGUSR1] {
-        let mut live = ndjson("").puppet("ignore:USR1 say:up sleep").start();
-        live.shows("up");
+        let live = ndjson("").puppet("ignore:USR1 say:up sleep").up();
         live.signal(Signal::SIGHUP);
         live.signal(later);
         let ran = live.finish().exited(129);
@@ -211,8 +203,7 @@ fn a_cont_right_behind_it_takes_a_stop_back() {
     for stop in [Signal::SIGTSTP, Signal::SIGTTIN] {
         for _ in 0..10 {
             let run = runcast("").launched("setpgid").puppet("say:up sleep:100 say:end");
-            let mut live = run.start();
-            live.shows("up");
+            let live = run.up();
             live.signal(stop);
             live.signal(Signal::SIGCONT);
             live.finish().exited(0);
@@ -222,17 +213,13 @@ fn a_cont_right_behind_it_takes_a_stop_back() {
 
 #[test]
 fn an_int_that_the_command_handles_stops_nothing() {
-    let folder = scratch();
-    let go = folder.path().join("go");
-    let mut live = ndjson("")
-        .puppet(&format!("trap:INT trap:HUP say:up wait-file:{} exit:3", go.display()))
-        .start();
-    live.shows("up");
+    let gate = Gate::new();
+    let mut live = ndjson("").puppet(&format!("trap:INT trap:HUP say:up {gate} exit:3")).up();
     for signal in [Signal::SIGINT, Signal::SIGHUP] {
         live.signal(signal);
         live.shows(name(signal));
     }
-    std::fs::write(&go, "").expect("the scratch folder is ours");
+    gate.open();
     let ran = live.finish().exited(3);
     assert!(ran.result()["stopped_by"].is_null() && ran.result()["received"].is_null(), "{ran}");
 }
@@ -253,9 +240,8 @@ fn map_signal_changes_what_is_forwarded() {
 
 #[test]
 fn a_mapped_term_still_begins_a_stop() {
-    let mut live =
-        ndjson("--map-signal TERM=INT -k 0.3").puppet("trap:TERM trap:INT say:up sleep").start();
-    live.shows("up");
+    let live =
+        ndjson("--map-signal TERM=INT -k 0.3").puppet("trap:TERM trap:INT say:up sleep").up();
     live.signal(Signal::SIGTERM);
     let ran = live.finish().exited(137).left_nothing();
     assert_eq!(ran.contents("stdout"), ["up\n", "INT\n"]);
@@ -275,9 +261,8 @@ fn map_signal_that_makes_no_sense_is_a_usage_error() {
         "STOP=TERM",
         "none=USR1",
     ] {
-        let ran = runcast("--map-signal").arg(text).puppet("say:started").run();
-        assert_eq!((ran.code(), ran.out()), (Some(125), String::new()), "{text}: {ran}");
-        assert!(ran.err().contains("map-signal"), "{text}: {ran}");
+        let run = runcast("--map-signal").arg(text).puppet("say:started");
+        run.run().refused_usage("map-signal");
     }
 }
 
@@ -294,8 +279,8 @@ fn the_kill_of_runcast_kills_the_command() {
 #[test]
 fn the_command_starts_clean() {
     let report = "report:mask report:ignored report:session report:terminal report:descriptors";
-    // What the test runner's own start would leave in place: its descriptors, and two ignored signals.
-    let launched = "close-above:2 default:32 default:33 ";
+    // Without the descriptors that the test runner has.
+    let launched = "close-above:2 ";
     let clean = "none\nnone\nleader leader\nnone\n0 1 2\n";
     assert_eq!(runcast("").puppet(report).launched(launched).run().out(), clean);
     assert_eq!(
@@ -314,22 +299,20 @@ fn the_command_starts_clean() {
 fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     let run = runcast("")
         .puppet("report:ignored")
-        .launched("default:32 default:33 ignore:HUP ignore:PIPE ignore:USR1 ignore:XFSZ");
+        .launched("ignore:HUP ignore:PIPE ignore:USR1 ignore:XFSZ");
     assert_eq!(run.run().out(), "HUP USR1 PIPE XFSZ\n");
 }
 
 #[test]
 fn one_that_was_ignored_does_nothing_to_the_run() {
-    let folder = scratch();
-    let go = folder.path().join("go");
-    let steps = format!("say:up wait-file:{} exit:3", go.display());
-    let mut live = ndjson("").puppet(&steps).launched("ignore:HUP ignore:INT ignore:TERM").start();
-    live.shows("up");
+    let gate = Gate::new();
+    let steps = format!("say:up {gate} exit:3");
+    let live = ndjson("").puppet(&steps).launched("ignore:HUP ignore:INT ignore:TERM").up();
     for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
         live.signal(signal);
     }
     let_pass(100);
-    std::fs::write(&go, "").expect("the scratch folder is ours");
+    gate.open();
     assert!(live.finish().exited(3).result()["stopped_by"].is_null());
 }
 
@@ -363,76 +346,62 @@ fn a_child_inherited_over_exec_is_not_of_the_run() {
     for (options, code) in [("--leftover wait", 3), ("--leftover kill", 3), ("-t 0.3", 124)] {
         let steps = if code == 3 { "exit:3" } else { "sleep" };
         let ran = ndjson(options).puppet(steps).launched(&launched).run().exited(code);
-        let pid = std::fs::read_to_string(&pid_file)
-            .expect("it wrote its pid")
-            .parse()
-            .expect("a number");
-        assert!(ran.left().contains(&pid), "{options}: it was killed");
-        std::fs::remove_file(&pid_file).expect("it is there");
+        assert!(ran.left().contains(&pid_in(&pid_file)), "{options}: it was killed");
+        fs::remove_file(&pid_file).expect("it is there");
     }
 }
 
 #[test]
 fn tstp_stops_the_run_as_a_shells_job_and_cont_goes_on_with_it() {
-    for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
-        let folder = scratch();
-        let (pid_file, go) = (folder.path().join("pid"), folder.path().join("go"));
-        let run = ndjson("")
-            .puppet(&format!("say:up wait-file:{} exit:3", go.display()))
-            .started_as_a_job(&pid_file);
-        let mut live = run.start();
+    for stop in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
+        let gate = Gate::new();
+        let mut live =
+            ndjson("").puppet(&format!("say:up {gate} exit:3")).started_as_a_job().start();
         let command = started(&mut live);
         live.shows("up");
-        let own = std::fs::read_to_string(&pid_file)
-            .expect("the job wrote its pid")
-            .parse()
-            .expect("a number");
+        let own = live.child_pid();
         for _ in 0..2 {
-            kill(Pid::from_raw(own), signal).expect("it is there");
-            wait_until("the stop of runcast", || state(own) == Some('T'));
-            wait_until("the stop of the command", || state(command) == Some('T'));
-            kill(Pid::from_raw(own), Signal::SIGCONT).expect("it is there");
-            wait_until("runcast going on", || state(own) != Some('T'));
-            wait_until("the command going on", || state(command) != Some('T'));
+            send_signal(own, stop);
+            until_stopped(own);
+            until_stopped(command);
+            send_signal(own, Signal::SIGCONT);
+            until_continued(own);
+            until_continued(command);
         }
-        std::fs::write(&go, "").expect("the scratch folder is ours");
+        gate.open();
         live.finish().exited(3);
     }
 }
 
 #[test]
 fn where_nobody_could_continue_it_a_tstp_leaves_nothing_stopped() {
-    let folder = scratch();
-    let go = folder.path().join("go");
-    let steps = format!("say:up wait-file:{} exit:3", go.display());
+    let gate = Gate::new();
+    let steps = format!("say:up {gate} exit:3");
     // The leader of a session: its group is orphaned, and the kernel then discards such a stop.
     let mut live = ndjson("").puppet(&steps).launched("setsid").start();
     let command = started(&mut live);
     live.shows("up");
     live.signal(Signal::SIGTSTP);
     let_pass(200);
-    wait_until("the command going on", || state(command) != Some('T'));
-    std::fs::write(&go, "").expect("the scratch folder is ours");
+    until_continued(command);
+    gate.open();
     live.finish().exited(3);
 }
 
 #[test]
 fn a_command_that_handles_tstp_gets_it() {
     let folder = scratch();
-    let [pid_file, log] = ["pid", "log"].map(|name| folder.path().join(name));
+    let log = folder.path().join("log");
     // To a file, since runcast shows nothing while it is stopped.
     let steps = format!("trap:TSTP trap:CONT:3 open:{}:1 say:up sleep", log.display());
-    let live = runcast("").puppet(&steps).started_as_a_job(&pid_file).start();
-    let logged = |text: &str| std::fs::read_to_string(&log).is_ok_and(|log| log == text);
+    let live = runcast("").puppet(&steps).started_as_a_job().start();
+    let logged = |text: &str| fs::read_to_string(&log).is_ok_and(|log| log == text);
     wait_until("the command", || logged("up\n"));
-    let own = std::fs::read_to_string(&pid_file)
-        .expect("the job wrote its pid")
-        .parse()
-        .expect("a number");
-    kill(Pid::from_raw(own), Signal::SIGTSTP).expect("it is there");
+    let own = live.child_pid();
+    send_signal(own, Signal::SIGTSTP);
     wait_until("the command's TSTP", || logged("up\nTSTP\n"));
-    wait_until("the stop of runcast", || state(own) == Some('T'));
-    kill(Pid::from_raw(own), Signal::SIGCONT).expect("it is there");
+    until_stopped(own);
+    send_signal(own, Signal::SIGCONT);
     live.finish().exited(3);
     assert!(logged("up\nTSTP\nCONT\n"));
 }
@@ -441,10 +410,10 @@ fn a_command_that_handles_tstp_gets_it() {
 fn a_command_that_stops_itself_is_waited_for() {
     let mut live = ndjson("").puppet("say:up raise:STOP exit:3").start();
     let command = started(&mut live);
-    wait_until("the stop of the command", || state(command) == Some('T'));
+    until_stopped(command);
     let_pass(100);
     assert!(live.ended().is_none());
-    kill(Pid::from_raw(command), Signal::SIGCONT).expect("it is there");
+    send_signal(command, Signal::SIGCONT);
     live.finish().exited(3);
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::harness::{PUPPET, copies_for_everyone, ndjson, runcast, scratch, script, skip};
+use crate::harness::{Gate, PUPPET, copies_for_everyone, ndjson, runcast, scratch, script, skip};
 
 #[test]
 fn every_exit_status_comes_through() {
@@ -165,11 +165,12 @@ fn a_deleted_current_folder_is_no_reason_to_fail() {
     let folder = scratch();
     let gone = folder.path().join("gone");
     fs::create_dir(&gone).expect("the scratch folder is ours");
-    let (marker, go) = (folder.path().join("in"), folder.path().join("go"));
-    let launched = format!("touch:{} wait-file:{}", marker.display(), go.display());
+    let (marker, gate) = (folder.path().join("in"), Gate::new());
+    let launched = format!("touch:{} {gate}", marker.display());
     let live = ndjson("").puppet("say:ok exit:3").launched(&launched).within(&gone).start();
     crate::harness::wait_until("the launcher inside", || marker.exists());
-    fs::remove_dir(&gone).and_then(|()| fs::write(&go, "")).expect("they are ours");
+    fs::remove_dir(&gone).expect("it is ours");
+    gate.open();
     let ran = live.finish().exited(3);
     assert!(ran.events()[0]["cwd"].is_null(), "{ran}");
 }

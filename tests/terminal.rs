@@ -1,27 +1,18 @@
 //! runcast on a terminal, without one made for the command: everything at the keyboard is as without runcast.
 
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use crate::harness::{
-    Live, PUPPET, RUNCAST, Terminal, children, launch, let_pass, result_in, runcast, scratch,
-    state, tool, wait_for, wait_until,
+    CTRL_BACKSLASH, CTRL_C, CTRL_Z, Gate, JobShell, PUPPET, RUNCAST, Terminal, launch, let_pass,
+    pid_in, result_in, runcast, scratch, send_signal, tool, until_continued, wait_until,
 };
-
-const CTRL_C: &str = "\x03";
-const CTRL_BACKSLASH: &str = "\x1c";
-const CTRL_Z: &str = "\x1a";
-
-/// The command of a runcast that runs nothing else.
-fn command_of(live: &Live) -> i32 {
-    wait_for("the command", || children(live.pid()).first().copied())
-}
 
 #[test]
 fn the_command_stays_in_our_session_and_group_and_has_the_terminal() {
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     runcast("").puppet("report:session report:terminal report:terminals").on(&terminal).run();
     assert_eq!(terminal.rest(), "member member\r\nyes\r\n0\r\n");
 }
@@ -29,15 +20,15 @@ fn the_command_stays_in_our_session_and_group_and_has_the_terminal() {
 #[test]
 fn one_stream_on_the_terminal_is_enough_and_none_is_not() {
     for stream in 0..=2 {
-        let terminal = Terminal::new(80, 24);
+        let terminal = Terminal::new();
         let folder = scratch();
         let log = folder.path().join("log");
         let steps = format!("setsid open:{}:{stream}", terminal.path());
         let command = format!("open:{}:1 report:session", log.display());
         runcast("").puppet(&command).launched(&steps).run();
-        assert_eq!(std::fs::read_to_string(&log).expect("it was written"), "member member\n");
+        assert_eq!(fs::read_to_string(&log).expect("it was written"), "member member\n");
     }
-    let terminal = Terminal::new(80, 24);
+    let terminal = Terminal::new();
     let steps = format!("setsid open:{}:9", terminal.path());
     assert_eq!(
         runcast("").puppet("report:session").launched(&steps).run().out(),
@@ -47,9 +38,8 @@ fn one_stream_on_the_terminal_is_enough_and_none_is_not() {
 
 #[test]
 fn it_reads_what_is_typed() {
-    let mut terminal = Terminal::new(80, 24);
-    let live = runcast("").puppet("say:up read-line exit:3").on(&terminal).start();
-    terminal.until("up\r\n");
+    let mut terminal = Terminal::new();
+    let live = runcast("").puppet("say:up read-line exit:3").up_on(&mut terminal);
     terminal.press("hello\r");
     terminal.until("read hello\r\n");
     live.finish().exited(3);
@@ -57,10 +47,9 @@ fn it_reads_what_is_typed() {
 
 #[test]
 fn ctrl_c_reaches_the_command_once_and_so_does_a_kill_of_runcast_alone() {
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     let live =
-        runcast("").puppet("trap:INT trap:USR1 trap:USR2:3 say:up sleep").on(&terminal).start();
-    terminal.until("up\r\n");
+        runcast("").puppet("trap:INT trap:USR1 trap:USR2:3 say:up sleep").up_on(&mut terminal);
     terminal.press(CTRL_C);
     terminal.until("INT\r\n");
     // Two of a kind that wait are one: the first has been taken when this is passed on.
@@ -77,12 +66,11 @@ fn ctrl_c_reaches_the_command_once_and_so_does_a_kill_of_runcast_alone() {
 #[test]
 fn a_command_that_the_terminals_signal_ended_ends_runcast_by_the_same() {
     for (key, signal, status) in [(CTRL_C, 2, 130), (CTRL_BACKSLASH, 3, 131)] {
-        let mut terminal = Terminal::new(80, 24);
+        let mut terminal = Terminal::new();
         let folder = scratch();
         let path = folder.path().join("result");
         let run = runcast("-r core=0 --result").arg(&path).puppet("say:up sleep");
-        let live = run.on(&terminal).start();
-        terminal.until("up\r\n");
+        let live = run.up_on(&mut terminal);
         terminal.press(key);
         let ran = live.finish();
         assert_eq!(ran.status.signal(), Some(signal), "{ran}");
@@ -94,18 +82,16 @@ fn a_command_that_the_terminals_signal_ended_ends_runcast_by_the_same() {
 
 #[test]
 fn one_that_a_kill_ended_does_not() {
-    let mut terminal = Terminal::new(80, 24);
-    let live = runcast("").puppet("say:up sleep").on(&terminal).start();
-    terminal.until("up\r\n");
+    let mut terminal = Terminal::new();
+    let live = runcast("").puppet("say:up sleep").up_on(&mut terminal);
     live.signal(Signal::SIGINT);
     live.finish().exited(130);
 }
 
 #[test]
 fn a_command_that_handles_ctrl_c_ends_runcast_with_its_own_status() {
-    let mut terminal = Terminal::new(80, 24);
-    let live = runcast("").puppet("trap:INT:7 say:up sleep").on(&terminal).start();
-    terminal.until("up\r\n");
+    let mut terminal = Terminal::new();
+    let live = runcast("").puppet("trap:INT:7 say:up sleep").up_on(&mut terminal);
     terminal.press(CTRL_C);
     live.finish().exited(7);
 }
@@ -113,10 +99,10 @@ fn a_command_that_handles_ctrl_c_ends_runcast_with_its_own_status() {
 #[test]
 fn a_shell_script_that_is_interrupted_does_not_go_on() {
     let Some(bash) = tool("bash") else { return };
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     let script = format!("{RUNCAST} -- {PUPPET} say:up sleep; echo went on");
-    let live = launch(&terminal, [bash.as_os_str(), "-c".as_ref(), script.as_ref()]);
-    terminal.until("up\r\n");
+    let words = [bash.as_os_str(), "-c".as_ref(), script.as_ref()];
+    let live = launch(words).up_on(&mut terminal);
     terminal.press(CTRL_C);
     assert_eq!(live.finish().status.signal(), Some(2));
     assert!(!terminal.rest().contains("went on"));
@@ -124,17 +110,16 @@ fn a_shell_script_that_is_interrupted_does_not_go_on() {
 
 #[test]
 fn a_stop_reaches_every_descendant_and_nobody_else_in_the_group() {
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     let steps = "fork { sleep } fork { setsid sleep } say:up sleep";
-    let live = runcast("-t 0.5 -k 0.5").puppet(steps).on_in_a_script(&terminal).start();
-    terminal.until("up\r\n");
+    let live = runcast("-t 0.5 -k 0.5").puppet(steps).up_in_a_script_on(&mut terminal);
     // The parent would have been stopped with its group, and not have told the status.
     live.finish().exited(124).left_nothing();
 }
 
 #[test]
 fn children_that_runcast_inherited_are_not_stopped() {
-    let terminal = Terminal::new(80, 24);
+    let terminal = Terminal::new();
     let folder = scratch();
     let pid_file = folder.path().join("pid");
     let launched = format!(
@@ -143,189 +128,112 @@ fn children_that_runcast_inherited_are_not_stopped() {
         pid_file.display()
     );
     let ran = runcast("-t 0.3").puppet("sleep").launched(&launched).run().exited(124);
-    let inherited = std::fs::read_to_string(&pid_file).expect("it wrote its pid");
-    assert_eq!(ran.left(), [inherited.parse::<i32>().expect("a number")]);
+    assert_eq!(ran.left(), [pid_in(&pid_file)]);
 }
 
 #[test]
 fn where_nobody_could_continue_it_ctrl_z_leaves_nothing_stopped() {
-    let mut terminal = Terminal::new(80, 24);
-    let live = runcast("").puppet("say:up read-line exit:3").on(&terminal).start();
-    terminal.until("up\r\n");
-    let command = command_of(&live);
+    let mut terminal = Terminal::new();
+    let live = runcast("").puppet("say:up read-line exit:3").up_on(&mut terminal);
     terminal.press(CTRL_Z);
     let_pass(200);
-    wait_until("the command going on", || state(command) != Some('T'));
+    until_continued(live.child_pid());
     terminal.press("on\r");
     terminal.until("read on\r\n");
     live.finish().exited(3);
 }
 
-/// An interactive shell on a terminal, and how it is spoken to.
-struct Shell {
-    terminal: Terminal,
-    live: Live,
-    prompts: usize,
-}
-
-impl Shell {
-    fn start() -> Option<Self> {
-        let bash = tool("bash")?;
-        let terminal = Terminal::new(200, 24);
-        let words = [bash.as_os_str(), "--norc".as_ref(), "--noediting".as_ref(), "-i".as_ref()];
-        let live = launch(&terminal, words);
-        let mut shell = Self { terminal, live, prompts: 0 };
-        shell.say("PS1='<$((++n))>'; bind 'set enable-bracketed-paste off' 2>/dev/null");
-        shell.prompt();
-        Some(shell)
-    }
-
-    /// Types a line.
-    fn say(&self, line: &str) {
-        self.terminal.press(&format!("{line}\r"));
-    }
-
-    /// Waits for the next prompt, and returns what came before.
-    #[track_caller]
-    fn prompt(&mut self) -> String {
-        self.prompts += 1;
-        let prompt = format!("<{}>", self.prompts);
-        self.terminal.until(&prompt)
-    }
-
-    /// What a line says.
-    #[track_caller]
-    fn asks(&mut self, line: &str) -> String {
-        self.say(line);
-        self.prompt()
-    }
-
-    /// Leaves the shell.
-    fn leave(self) {
-        self.say("exit 0");
-        self.live.finish().exited(0).left_nothing();
-    }
-}
-
 #[test]
 fn ctrl_z_stops_it_as_a_job_and_fg_and_bg_go_on_with_it() {
-    let Some(mut shell) = Shell::start() else { return };
-    shell.say(&format!("{RUNCAST} -- {PUPPET} say:up read-line exit:3"));
-    shell.terminal.until("up\r\n");
-    shell.terminal.press(CTRL_Z);
-    assert!(shell.prompt().contains("Stopped"));
-    shell.say("fg");
-    shell.terminal.until("exit:3\r\n");
-    shell.say("word");
-    shell.terminal.until("read word\r\n");
-    shell.prompt();
-    assert!(shell.asks("echo status:$?").contains("status:3"));
-    let folder = scratch();
-    let go = folder.path().join("go");
-    shell.say(&format!("{RUNCAST} -- {PUPPET} say:up wait-file:{} exit:4", go.display()));
-    shell.terminal.until("up\r\n");
-    shell.terminal.press(CTRL_Z);
-    shell.prompt();
+    let Some(mut shell) = JobShell::start() else { return };
+    shell.runs("", "say:up read-line exit:3");
+    shell.stops_it();
+    shell.brings_it_back("exit:3");
+    shell.gives_it("word");
+    shell.sees_it_end_with(3);
+    let gate = Gate::new();
+    shell.runs("", &format!("say:up {gate} exit:4"));
+    shell.stops_it();
     shell.asks("bg");
-    std::fs::write(&go, "").expect("the scratch folder is ours");
-    assert!(shell.asks("wait %1; echo status:$?").contains("status:4"));
+    gate.open();
+    shell.say("wait %1");
+    shell.sees_it_end_with(4);
     shell.leave();
 }
 
 #[test]
 fn timers_rest_while_it_is_stopped() {
-    let Some(mut shell) = Shell::start() else { return };
-    let folder = scratch();
-    let go = folder.path().join("go");
-    shell.say(&format!("{RUNCAST} -t 3 -- {PUPPET} say:up wait-file:{} exit:3", go.display()));
-    shell.terminal.until("up\r\n");
-    shell.terminal.press(CTRL_Z);
-    shell.prompt();
+    let Some(mut shell) = JobShell::start() else { return };
+    let gate = Gate::new();
+    shell.runs("-t 3", &format!("say:up {gate} exit:3"));
+    shell.stops_it();
     let_pass(3500);
-    std::fs::write(&go, "").expect("the scratch folder is ours");
-    shell.asks("fg");
-    assert!(shell.asks("echo status:$?").contains("status:3"));
+    gate.open();
+    shell.say("fg");
+    shell.sees_it_end_with(3);
     shell.leave();
 }
 
 #[test]
 fn a_command_that_does_not_stop_at_ctrl_z_does_not_stop_runcast() {
-    let Some(mut shell) = Shell::start() else { return };
-    shell.say(&format!("{RUNCAST} -- {PUPPET} trap:TSTP say:up read-line exit:3"));
-    shell.terminal.until("up\r\n");
+    let Some(mut shell) = JobShell::start() else { return };
+    shell.runs("", "trap:TSTP say:up read-line exit:3");
     shell.terminal.press(CTRL_Z);
     shell.terminal.until("TSTP\r\n");
-    shell.say("word");
-    shell.terminal.until("read word\r\n");
-    shell.prompt();
+    shell.gives_it("word");
+    shell.sees_it_end_with(3);
     shell.leave();
 }
 
 #[test]
 fn started_in_the_background_it_runs_on_and_stops_when_the_command_reads() {
-    let Some(mut shell) = Shell::start() else { return };
+    let Some(mut shell) = JobShell::start() else { return };
     shell.asks("stty tostop");
-    shell.say(&format!("{RUNCAST} -- {PUPPET} say:up exit:3 & wait $!; echo status:$?"));
-    shell.terminal.until("up\r\n");
-    assert!(shell.prompt().contains("status:3"));
+    shell.runs("", "say:up exit:3 & wait $!");
+    shell.sees_it_end_with(3);
     shell.asks(&format!("{RUNCAST} -- {PUPPET} read-line exit:4 &"));
     // Not only to us: the shell has to know it too, or `fg` would not continue it.
     wait_until("the stop", || shell.asks("jobs").contains("Stopped"));
-    shell.say("fg");
-    shell.terminal.until("exit:4");
-    shell.say("word");
-    shell.terminal.until("read word\r\n");
-    shell.prompt();
-    assert!(shell.asks("echo status:$?").contains("status:4"));
+    shell.brings_it_back("exit:4");
+    shell.gives_it("word");
+    shell.sees_it_end_with(4);
     shell.leave();
 }
 
 #[test]
 fn a_command_that_takes_the_terminal_is_stopped_and_continued_as_without_runcast() {
-    let Some(mut shell) = Shell::start() else { return };
-    shell.say(&format!("{RUNCAST} -- {PUPPET} take-terminal say:up read-line exit:3"));
-    shell.terminal.until("up\r\n");
-    shell.terminal.press(CTRL_Z);
-    assert!(shell.prompt().contains("Stopped"));
-    shell.say("fg");
-    shell.terminal.until("exit:3\r\n");
-    shell.say("word");
-    shell.terminal.until("read word\r\n");
-    shell.prompt();
-    assert!(shell.asks("echo status:$?").contains("status:3"));
+    let Some(mut shell) = JobShell::start() else { return };
+    shell.runs("", "take-terminal say:up read-line exit:3");
+    shell.stops_it();
+    shell.brings_it_back("exit:3");
+    shell.gives_it("word");
+    shell.sees_it_end_with(3);
     shell.leave();
 }
 
 #[test]
 fn on_a_terminal_of_its_own_it_is_stopped_by_a_signal_and_gives_ours_back_meanwhile() {
-    let Some(mut shell) = Shell::start() else { return };
-    shell.say(&format!("{RUNCAST} --pty -- {PUPPET} say:up read-line exit:3"));
-    shell.terminal.until("up\r\n");
-    let job = children(shell.live.pid())[0];
-    kill(Pid::from_raw(job), Signal::SIGTSTP).expect("it is there");
-    assert!(shell.prompt().contains("Stopped"));
+    let Some(mut shell) = JobShell::start() else { return };
+    shell.runs("--pty", "say:up read-line exit:3");
+    send_signal(shell.job(), Signal::SIGTSTP);
+    shell.has_it_stopped();
     assert!(shell.asks("stty -a | grep -o ' icanon'").contains(" icanon\r\n"));
-    shell.say("fg");
-    shell.terminal.until("exit:3\r\n");
-    shell.say("word");
-    shell.terminal.until("read word");
-    shell.prompt();
-    assert!(shell.asks("echo status:$?").contains("status:3"));
+    shell.brings_it_back("exit:3");
+    shell.gives_it("word");
+    shell.sees_it_end_with(3);
     shell.leave();
 }
 
 #[test]
 fn on_a_terminal_of_its_own_it_takes_ours_when_it_is_brought_to_the_foreground() {
-    let Some(mut shell) = Shell::start() else { return };
+    let Some(mut shell) = JobShell::start() else { return };
     shell.say(&format!("{RUNCAST} --pty -- {PUPPET} say:up read-line exit:3 &"));
     shell.terminal.until("up\r");
     // The shell still has its terminal.
     shell.say("echo here:$((2*3))");
     shell.terminal.until("here:6");
-    shell.say("fg");
-    shell.terminal.until("exit:3\r\n");
-    shell.say("word");
-    shell.terminal.until("read word");
+    shell.brings_it_back("exit:3");
+    shell.gives_it("word");
     // What is typed before the prompt would still be the command's.
     shell.terminal.until("<4>");
     shell.say("echo status:$?");
@@ -336,7 +244,7 @@ fn on_a_terminal_of_its_own_it_takes_ours_when_it_is_brought_to_the_foreground()
 #[test]
 fn modes_and_foreground_that_a_killed_command_left_changed_are_put_back() {
     for steps in ["raw say:up sleep", "take-terminal raw say:up sleep"] {
-        let mut terminal = Terminal::new(80, 24);
+        let mut terminal = Terminal::new();
         let run = runcast("-q -t 0.5 -k 0").puppet(steps);
         let live = run.on_in_a_script_that_reads_then(&terminal).start();
         terminal.until("canonical echo\r\n");
@@ -348,7 +256,7 @@ fn modes_and_foreground_that_a_killed_command_left_changed_are_put_back() {
 
 #[test]
 fn modes_that_a_command_changed_on_purpose_stay() {
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     let live = runcast("").puppet("no-echo").on_in_a_script_that_reads_then(&terminal).start();
     terminal.until("canonical\r\n");
     terminal.press("word\r");
@@ -357,12 +265,11 @@ fn modes_that_a_command_changed_on_purpose_stay() {
 
 #[test]
 fn when_the_window_is_closed_the_command_is_told_by_hup() {
-    let mut terminal = Terminal::new(80, 24);
+    let mut terminal = Terminal::new();
     let folder = scratch();
     let path = folder.path().join("result");
     let run = runcast("--result").arg(&path).puppet("trap:HUP:5 say:up sleep");
-    let mut live = run.on(&terminal).start();
-    terminal.until("up\r\n");
+    let mut live = run.up_on(&mut terminal);
     terminal.close();
     live.ends_unread();
     assert_eq!(result_in(&path).number("exit_code"), 5, "its handler did not come to its end");

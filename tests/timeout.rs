@@ -1,10 +1,10 @@
 //! Timeouts and how a run is stopped: every process of it, whatever it does and whoever reads.
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use crate::harness::{
-    PUPPET, RUNCAST, Ran, alive, let_pass, ndjson, result_in, runcast, scratch, state, wait_until,
+    Gate, PUPPET, RUNCAST, Ran, alive, let_pass, ndjson, result_in, runcast, scratch, send_signal,
+    until_continued, until_stopped, wait_until,
 };
 
 /// The reason and signal of each `stop` event.
@@ -251,24 +251,18 @@ fn the_timeout_covers_the_waiting_for_survivors() {
 
 #[test]
 fn the_clock_rests_while_the_run_is_stopped_by_job_control() {
-    let folder = scratch();
-    let (pid_file, go) = (folder.path().join("pid"), folder.path().join("go"));
-    let run = ndjson("-t 2")
-        .puppet(&format!("say:up wait-file:{} exit:3", go.display()))
-        .started_as_a_job(&pid_file);
-    let mut live = run.start();
+    let gate = Gate::new();
+    let mut live =
+        ndjson("-t 2").puppet(&format!("say:up {gate} exit:3")).started_as_a_job().start();
     live.event_of("chunk");
-    let own = std::fs::read_to_string(&pid_file)
-        .expect("the job wrote its pid")
-        .parse()
-        .expect("a number");
-    kill(Pid::from_raw(own), Signal::SIGTSTP).expect("it is there");
-    wait_until("the stop of runcast", || state(own) == Some('T'));
+    let own = live.child_pid();
+    send_signal(own, Signal::SIGTSTP);
+    until_stopped(own);
     let_pass(2500);
-    kill(Pid::from_raw(own), Signal::SIGCONT).expect("it is there");
-    wait_until("runcast going on", || state(own).is_some_and(|state| state != 'T'));
+    send_signal(own, Signal::SIGCONT);
+    until_continued(own);
     let_pass(200);
-    std::fs::write(&go, "").expect("the scratch folder is ours");
+    gate.open();
     live.finish().exited(3);
 }
 
@@ -323,13 +317,8 @@ fn durations_that_make_no_sense_are_usage_errors() {
             "", "-1", "-1s", "abc", "nan", "inf", "infinity", "-inf", "10x", "1h-30m", "s",
             "5 m x", "1,5", "\u{661}s",
         ] {
-            let ran = runcast("").arg(format!("{option}={text}")).puppet("say:started").run();
-            assert_eq!(
-                (ran.code(), ran.out()),
-                (Some(125), String::new()),
-                "{option}={text}: {ran}"
-            );
-            assert!(ran.err().contains(option.trim_start_matches('-')), "{option}={text}: {ran}");
+            let run = runcast("").arg(format!("{option}={text}")).puppet("say:started");
+            run.run().refused_usage(option);
         }
     }
 }

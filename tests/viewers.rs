@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::harness::{PUPPET, RUNCAST, runcast, scratch, tool};
+use crate::harness::{PUPPET, RUNCAST, program, runcast, scratch, tool};
 
 /// Steps that write what readers stumble over: controls, quotes, bytes that are no text, long lines, no lines.
 const HARD: &str = "say:\\x01\\x7f\"\\\\\\\\\\u2028 pattern:stdout:3000 err:\\xff\\xe2\\x82 say: \
@@ -132,7 +132,7 @@ fn asciinema_plays_a_recording() {
     for verb in ["cat", "play --speed 100"] {
         // It wants a terminal.
         let line = format!("asciinema {verb} {}", path.display());
-        let mut script = Command::new(&script);
+        let mut script = program(&script);
         let shown = output(script.args(["-qec", &line, "/dev/null"]).env("LC_ALL", "C.UTF-8"), b"");
         let orders = ["one\r\ntwo\r\n€\r\n", "one\r\n€\r\ntwo\r\n", "two\r\none\r\n€\r\n"];
         assert!(orders.contains(&&*shown), "{verb}: {shown:?}");
@@ -159,7 +159,7 @@ fn fluent_bits_parser_reads_every_cri_line() {
 /// Runs a program of Node, with runcast and the puppet as its first two arguments.
 #[track_caller]
 fn node(source: &str, options: &str, steps: &str) -> Option<String> {
-    let mut node = Command::new(tool("node")?);
+    let mut node = program(tool("node")?);
     node.args(["-e", source, RUNCAST, PUPPET, options, steps]);
     Some(output(&mut node, b""))
 }

@@ -35,8 +35,7 @@ fn nothing_is_left_in_the_temporary_folder_on_any_way_out() {
         is_empty(folder.path());
     }
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        let mut live = temporary(callable("", "echo up; exec sleep 60")).start();
-        live.shows("up");
+        let live = temporary(callable("", "echo up; exec sleep 60")).up();
         assert!(fs::read_dir(folder.path()).is_ok_and(|entries| entries.count() == 1));
         live.signal(signal);
         live.finish();
@@ -87,8 +86,7 @@ fn the_temporary_folder_may_be_anywhere_and_what_is_wrong_with_it_is_told() {
 #[test]
 fn a_killed_runcast_takes_the_command_along_and_a_later_one_removes_its_folder() {
     let folder = scratch();
-    let mut live = callable("", "echo up; exec sleep 60").env("TMPDIR", folder.path()).start();
-    live.shows("up");
+    let mut live = callable("", "echo up; exec sleep 60").env("TMPDIR", folder.path()).up();
     live.signal(Signal::SIGKILL);
     live.ends_unread();
     wait_until("the command's end", || live.processes().is_empty());

@@ -5,16 +5,16 @@ use std::fs;
 use nix::sys::signal::Signal;
 
 use super::{Home, content, failed_with, in_order, of, wait_for_file};
-use crate::harness::{LIMIT, LINE_BYTES, Live, alive, let_pass, wait_until};
+use crate::harness::{Gate, LIMIT, LINE_BYTES, Live, alive, let_pass, wait_until};
 
 #[test]
 fn it_shows_all_so_far_then_what_comes_then_ends_with_the_run_s_status() {
     let home = Home::new();
-    let go = home.folder.path().join("go");
-    home.start("r", &format!("say:early err:warn wait-file:{} say:late exit:3", go.display()));
+    let gate = Gate::new();
+    home.start("r", &format!("say:early err:warn {gate} say:late exit:3"));
     let mut early = home.reader("", "r");
     assert_eq!((early.line(), early.error_line()), ("early".to_owned(), "warn".to_owned()));
-    fs::write(&go, "").expect("it can be written");
+    gate.open();
     assert_eq!(early.finish().exited(3).out(), "early\nlate\n");
     let late = home.attach("", "r").exited(3);
     assert_eq!((late.out(), late.err()), ("early\nlate\n".to_owned(), "warn\n".to_owned()));
@@ -48,8 +48,8 @@ fn formats_and_their_options_are_those_of_the_foreground() {
 #[test]
 fn a_snapshot_of_a_run_that_has_gone_on_for_long_comes_as_soon_as_any() {
     let home = Home::new();
-    let go = home.folder.path().join("go");
-    home.start("r", &format!("say:one sleep:4000 say:two say:three wait-file:{}", go.display()));
+    let gate = Gate::new();
+    home.start("r", &format!("say:one sleep:4000 say:two say:three {gate}"));
     let mut first = home.reader("-f ndjson", "r");
     first.shows("three");
     // What is shown when an interval ends is shown then, whatever time it is for the run.
@@ -62,7 +62,7 @@ fn a_snapshot_of_a_run_that_has_gone_on_for_long_comes_as_soon_as_any() {
     }
     // Reckoned from the reader's start, it would be due only after as long as the run had gone on.
     assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
-    fs::write(&go, "").expect("it can be written");
+    gate.open();
     late.finish().exited(0);
     first.finish().exited(0);
 }
@@ -70,8 +70,8 @@ fn a_snapshot_of_a_run_that_has_gone_on_for_long_comes_as_soon_as_any() {
 #[test]
 fn a_reader_that_is_interrupted_or_loses_its_own_only_detaches() {
     let home = Home::new();
-    let go = home.folder.path().join("go");
-    home.start("r", &format!("say:up wait-file:{} say:end", go.display()));
+    let gate = Gate::new();
+    home.start("r", &format!("say:up {gate} say:end"));
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL, Signal::SIGHUP] {
         let mut reader = home.reader("", "r");
         assert_eq!(reader.line(), "up");
@@ -90,17 +90,17 @@ fn a_reader_that_is_interrupted_or_loses_its_own_only_detaches() {
         gone.close_stdout();
         assert_eq!(gone.ends_unread().code(), Some(141));
     }
-    fs::write(&go, "").expect("it can be written");
+    gate.open();
     assert_eq!(home.attach("", "r").exited(0).out(), "up\nend\n");
 }
 
 #[test]
 fn a_hundred_readers_that_stall_and_some_that_die_do_not_hold_it_up() {
     let home = Home::new();
-    let go = home.folder.path().join("go");
-    home.start("r", &format!("wait-file:{} lines:stdout:100000", go.display()));
+    let gate = Gate::new();
+    home.start("r", &format!("{gate} lines:stdout:100000"));
     let stalled: Vec<Live> = (0..100).map(|_| home.reader("-f ndjson", "r")).collect();
-    fs::write(&go, "").expect("it can be written");
+    gate.open();
     assert_eq!(home.result("r")["stdout_bytes"].as_u64(), Some(100_000 * LINE_BYTES as u64));
     let (dies, reads): (Vec<_>, Vec<_>) =
         stalled.into_iter().enumerate().partition(|(at, _)| at % 4 != 0);
@@ -120,19 +120,15 @@ fn a_hundred_readers_that_stall_and_some_that_die_do_not_hold_it_up() {
 #[test]
 fn a_reader_that_stalls_past_what_the_journal_keeps_is_told_exactly_what_it_missed() {
     let home = Home::new();
-    let (go, written) = (home.folder.path().join("go"), home.folder.path().join("written"));
+    let (gate, written) = (Gate::new(), home.folder.path().join("written"));
     home.start_with(
         "r",
         "--journal 1M --partial-after never",
-        &format!(
-            "say:first wait-file:{} lines:stdout:200000 touch:{}",
-            go.display(),
-            written.display()
-        ),
+        &format!("say:first {gate} lines:stdout:200000 touch:{}", written.display()),
     );
     let mut reader = home.reader("-f ndjson", "r");
     reader.shows("first");
-    fs::write(&go, "").expect("it can be written");
+    gate.open();
     home.wait("r").exited(0);
     wait_for_file(&written);
     let events = super::lines(&reader.finish().exited(0));
@@ -220,8 +216,12 @@ fn standard_input_of_attach_goes_to_the_run_if_that_is_asked_for() {
     home.start_with("r", "--stdin open", "cat exit:4");
     let ran = home.runcast("attach --stdin r").input(b"to the run\n".to_vec()).run().exited(4);
     assert_eq!(ran.out(), "to the run\n");
-    home.start("closed", "sleep:100 say:end");
-    let ran = home.runcast("attach --stdin closed").input(b"x".to_vec()).run().exited(0);
+    let gate = Gate::new();
+    home.start("closed", &format!("{gate} say:end"));
+    let mut reader = home.runcast("attach --stdin closed").input(b"x".to_vec()).start();
+    reader.error_line();
+    gate.open();
+    let ran = reader.finish().exited(0);
     assert_eq!(ran.out(), "end\n");
     ran.said_one_line("closed");
 }

@@ -1,9 +1,7 @@
 //! Standard input: bytes that others send, each once and in order, however often they are sent.
 
-use std::fs;
-
 use super::{Home, failed_with, lines};
-use crate::harness::{let_pass, wait_until};
+use crate::harness::{Gate, let_pass, wait_until};
 
 #[track_caller]
 fn offset(ran: &crate::harness::Ran) -> u64 {
@@ -77,18 +75,14 @@ fn a_send_that_waits_for_its_own_input_ends_with_the_run() {
 #[test]
 fn more_than_is_held_back_is_taken_as_the_command_reads_and_a_send_waits_for_it() {
     let home = Home::new();
-    let go = home.folder.path().join("go");
-    home.start_with(
-        "b",
-        "--stdin open --max-output 8M",
-        &format!("wait-file:{} cat", go.display()),
-    );
+    let gate = Gate::new();
+    home.start_with("b", "--stdin open --max-output 8M", &format!("{gate} cat"));
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|at| b'a' + (at % 23) as u8).collect();
     let mut sender = home.runcast("send --eof b").writes_no_events().input(bytes.clone()).start();
     let_pass(200);
     assert!(sender.ended().is_none(), "it does not wait");
     assert!(crate::harness::peak_rss_bytes(home.keeper("b")) < 32 << 20);
-    fs::write(&go, "").expect("it can be written");
+    gate.open();
     assert_eq!(offset(&sender.finish()), 4_000_000);
     assert_eq!(home.result("b")["stdout"].as_str().map(str::as_bytes), Some(&bytes[..]));
 }

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixListener;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::{Home, content, failed_with, in_order, lines, of, send_signal};
-use crate::harness::{alive, let_pass, parent, wait_for, wait_until};
+use super::{Home, content, failed_with, in_order, lines, of};
+use crate::harness::{alive, let_pass, parent, send_signal, wait_for, wait_until};
 
 #[test]
 fn when_it_is_killed_the_command_dies_and_whoever_looks_is_told_at_once() {

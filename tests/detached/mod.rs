@@ -22,13 +22,12 @@ use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::harness::{
-    Live, Mark, Ran, Runcast, alive, parent, runcast, scratch, wait_for, wait_until,
+    Live, Mark, Ran, Runcast, alive, parent, runcast, scratch, send_signal, wait_for, wait_until,
 };
 
 /// A folder of runs of its own. Whatever still runs in it is ended with it.
@@ -158,10 +157,6 @@ impl Home {
     fn is_quiet(&self) {
         wait_until("the end of all", || self.mark.processes().is_empty());
     }
-}
-
-fn send_signal(pid: i32, signal: Signal) {
-    kill(Pid::from_raw(pid), signal).expect("it is there and ours");
 }
 
 /// The objects that it wrote, one a line.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::{Home, failed_with, lines, wait_for_file};
-use crate::harness::{LIMIT, PUPPET, alive, ndjson, parent, tool, wait_for, wait_until};
+use crate::harness::{Gate, LIMIT, PUPPET, alive, ndjson, parent, tool, wait_for, wait_until};
 
 #[test]
 fn it_prints_the_id_or_the_started_event_and_returns_while_the_command_runs() {
@@ -60,8 +60,8 @@ fn it_holds_nothing_of_its_starter_s() {
 fn it_goes_on_when_its_starter_s_terminal_and_pipes_are_closed() {
     let Some(script) = tool("script") else { return };
     let home = Home::new();
-    let go = home.folder.path().join("go");
-    let steps = format!("-- {PUPPET} wait-file:{} say:lived err:too exit:4", go.display());
+    let gate = Gate::new();
+    let steps = format!("-- {PUPPET} {gate} say:lived err:too exit:4");
     let command = format!("{} -d --id x {steps}", env!("CARGO_BIN_EXE_runcast"));
     // The terminal hangs up when script ends.
     home.runcast("")
@@ -72,7 +72,7 @@ fn it_goes_on_when_its_starter_s_terminal_and_pipes_are_closed() {
     starter.close_stdout();
     starter.close_stderr();
     starter.ends_unread();
-    fs::write(&go, "").expect("it can be written");
+    gate.open();
     for id in ["x", "y"] {
         wait_until("the run", || home.path(id).join("run").exists());
         let ran = home.attach("", id).exited(4);

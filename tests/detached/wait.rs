@@ -1,9 +1,7 @@
 //! Waiting for a run: its result and its status, or what is in the way of one.
 
-use std::fs;
-
 use super::{Home, failed_with, lines};
-use crate::harness::let_pass;
+use crate::harness::{Gate, let_pass};
 
 #[test]
 fn it_prints_the_result_and_ends_with_the_run_s_status() {
@@ -32,10 +30,10 @@ fn a_delete_character_stays_in_whatever_is_told_of_a_run() {
 #[test]
 fn many_wait_for_one_run_and_all_are_told() {
     let home = Home::new();
-    let go = home.folder.path().join("go");
-    home.start("m", &format!("wait-file:{} exit:6", go.display()));
+    let gate = Gate::new();
+    home.start("m", &format!("{gate} exit:6"));
     let all: Vec<_> = (0..20).map(|_| home.runcast("wait m").start()).collect();
-    fs::write(go, "").expect("it can be written");
+    gate.open();
     for waiter in all {
         waiter.finish().exited(6);
     }
@@ -44,14 +42,14 @@ fn many_wait_for_one_run_and_all_are_told() {
 #[test]
 fn a_wait_that_runs_out_is_124_and_the_run_goes_on() {
     let home = Home::new();
-    let go = home.folder.path().join("go");
-    home.start("t", &format!("wait-file:{} say:end", go.display()));
+    let gate = Gate::new();
+    home.start("t", &format!("{gate} say:end"));
     for timeout in ["1ms", "200ms"] {
         let ran = home.runcast(&format!("wait --timeout {timeout} t")).run().exited(124);
         assert_eq!(ran.out(), "");
     }
     assert_eq!(home.state("t"), "running");
-    fs::write(go, "").expect("it can be written");
+    gate.open();
     home.runcast("wait --timeout 60 t").run().exited(0);
 }
 

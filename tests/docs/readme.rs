@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::read;
-use crate::harness::{Mark, RUNCAST, runcast, scratch, script, tool};
+use crate::harness::{Mark, RUNCAST, launch, scratch, script, tool};
 
 /// What a command of the README is and what it shows.
 struct Example {
@@ -83,7 +83,7 @@ fn show_what_they_say(title: &str, programs: &[&str], seen: fn(&str) -> String) 
             continue;
         }
         let words = ["sh", "-c", &format!("exec 2>&1\n{command}")];
-        let shell = runcast("").through(words).marked(&mark).within(folder.path());
+        let shell = launch(words).marked(&mark).within(folder.path());
         let ran = shell.env("PATH", &path).env("RUNCAST_DIR", folder.path().join("runs")).run();
         assert_eq!(seen(&ran.out()), seen(&shown), "{command}");
         count += 1;

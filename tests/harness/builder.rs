@@ -5,11 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{PoisonError, RwLock};
 
 use super::process::VARIABLE;
-use super::{Live, Mark, PUPPET, RUNCAST, Ran, Terminal};
+use super::{Live, Mark, PUPPET, RUNCAST, Ran, Terminal, program};
 
 /// Shared while a process is started, exclusive while a file that will be executed is open for writing: a
 /// child forked at that moment would hold it open, and executing it would fail with ETXTBSY.
@@ -56,13 +56,10 @@ pub(crate) fn ndjson(options: &str) -> Runcast {
     runcast(&format!("-f ndjson {options}"))
 }
 
-/// Some other program on a terminal, as the leader of a session that it controls.
-pub(crate) fn launch(
-    terminal: &Terminal,
-    words: impl IntoIterator<Item = impl AsRef<OsStr>>,
-) -> Live {
+/// Some other program in the same surroundings.
+pub(crate) fn launch(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Runcast {
     let options = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
-    Runcast { program: None, options, ..runcast("") }.on(terminal).start()
+    Runcast { program: None, options, ..runcast("") }
 }
 
 fn words(text: &str) -> Vec<OsString> {
@@ -96,11 +93,10 @@ impl Runcast {
     }
 
     /// Started as a shell starts a job: with a process group of its own, and a parent outside of it in the
-    /// same session. Its process id is then in the file.
-    pub(crate) fn started_as_a_job(mut self, pid_file: &Path) -> Self {
+    /// same session.
+    pub(crate) fn started_as_a_job(mut self) -> Self {
         self.after = words("} reap-exit");
-        let steps = format!("fork {{ setpgid pid-file:{}", pid_file.display());
-        self.launched(&steps)
+        self.launched("fork { setpgid")
     }
 
     /// Started on this terminal, as the leader of a session that it controls.
@@ -181,7 +177,7 @@ impl Runcast {
         let mut argv = self.before;
         argv.extend(self.program.map(OsString::from));
         argv.extend(self.options.into_iter().chain(self.command).chain(self.after));
-        let mut command = Command::new(&argv[0]);
+        let mut command = program(&argv[0]);
         command.args(&argv[1..]).env_clear();
         for name in ["PATH", "HOME", "TMPDIR", "LLVM_PROFILE_FILE"] {
             command.envs(env::var_os(name).map(|value| (name, value)));
@@ -202,6 +198,29 @@ impl Runcast {
         // The test's own copies of the descriptors given above go with it.
         drop(command);
         Live::new(child, self.input, self.mark, self.writes_events)
+    }
+
+    /// Starts it, and waits until its command says `up`.
+    pub(crate) fn up(self) -> Live {
+        let mut live = self.start();
+        live.shows("up");
+        live
+    }
+
+    /// Starts it on this terminal, as the leader of a session that it controls, and waits until its command says `up`.
+    #[track_caller]
+    pub(crate) fn up_on(self, terminal: &mut Terminal) -> Live {
+        let live = self.on(terminal).start();
+        terminal.until("up\r\n");
+        live
+    }
+
+    /// The same in a script, see [`Runcast::on_in_a_script`].
+    #[track_caller]
+    pub(crate) fn up_in_a_script_on(self, terminal: &mut Terminal) -> Live {
+        let live = self.on_in_a_script(terminal).start();
+        terminal.until("up\r\n");
+        live
     }
 
     /// Runs it to its end.

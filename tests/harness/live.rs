@@ -7,11 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::{LIMIT, Mark, Ran, schema, state};
+use super::{LIMIT, Mark, Ran, children, schema, send_signal, state, wait_for};
 
 /// A run that goes on.
 pub(crate) struct Live {
@@ -53,9 +52,15 @@ impl Live {
         i32::try_from(self.child.id()).expect("a process id is an int")
     }
 
+    /// The process id of the first child of what was started: the command, or runcast as a job or in a script.
+    pub(crate) fn child_pid(&self) -> i32 {
+        wait_for("a child", || children(self.pid()).first().copied())
+    }
+
     /// Sends it a signal.
+    #[track_caller]
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.pid()), signal).expect("runcast is there and ours");
+        send_signal(self.pid(), signal);
     }
 
     /// The next line of standard output, without its end.

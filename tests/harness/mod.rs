@@ -6,12 +6,14 @@
 
 mod builder;
 mod event;
+mod gate;
+mod job_shell;
 mod live;
 mod process;
+mod program;
 mod prompt;
 mod ran;
 pub(crate) mod schema;
-mod screen;
 mod terminal;
 mod tmux;
 mod tool;
@@ -22,12 +24,17 @@ use std::time::{Duration, Instant};
 
 pub(crate) use builder::{Runcast, copies_for_everyone, launch, ndjson, runcast, script};
 pub(crate) use event::{Event, check_result};
+pub(crate) use gate::Gate;
+pub(crate) use job_shell::JobShell;
 pub(crate) use live::Live;
-pub(crate) use process::{Mark, alive, children, parent, peak_rss_bytes, state};
+pub(crate) use process::{
+    Mark, alive, children, parent, peak_rss_bytes, pid_in, send_signal, state, until_continued,
+    until_stopped,
+};
+pub(crate) use program::program;
 pub(crate) use prompt::{BASH, FISH, Prompt, Shell, ZSH};
 pub(crate) use ran::{Ran, events_in, result_in};
-pub(crate) use screen::Screen;
-pub(crate) use terminal::Terminal;
+pub(crate) use terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Terminal};
 pub(crate) use tmux::Tmux;
 pub(crate) use tool::{root, skip, strace, tool};
 

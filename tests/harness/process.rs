@@ -1,6 +1,7 @@
 //! Processes as /proc shows them, found by a mark that all descendants of a test's runs inherit.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -8,6 +9,8 @@ use std::{process, thread};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use super::wait_until;
 
 /// The variable that carries the mark.
 pub(super) const VARIABLE: &str = "TEST_MARK";
@@ -83,6 +86,31 @@ pub(crate) fn state(pid: i32) -> Option<char> {
 /// Whether it is there and not only waits to be reaped.
 pub(crate) fn alive(pid: i32) -> bool {
     state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Waits until it is stopped.
+#[track_caller]
+pub(crate) fn until_stopped(pid: i32) {
+    wait_until("its stop", || state(pid) == Some('T'));
+}
+
+/// Waits until it is stopped no more.
+#[track_caller]
+pub(crate) fn until_continued(pid: i32) {
+    wait_until("its going on", || state(pid).is_some_and(|state| state != 'T'));
+}
+
+/// Sends it a signal.
+#[track_caller]
+pub(crate) fn send_signal(pid: i32, signal: Signal) {
+    kill(Pid::from_raw(pid), signal).expect("it is there and ours");
+}
+
+/// The process id that the puppet wrote to this file.
+#[track_caller]
+pub(crate) fn pid_in(path: &Path) -> i32 {
+    let written = fs::read_to_string(path).expect("it wrote its process id");
+    written.parse().expect("a process id is a number")
 }
 
 /// Its parent.

@@ -1,16 +1,10 @@
 //! A shell at its prompt, on a terminal of its own, which tells what a TAB makes of a line.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::openpty;
-
-use super::{LIMIT, tool};
+use super::{Live, Terminal, launch, tool};
 
 /// How a shell is started, and how it is made to tell its line.
 pub(crate) struct Shell {
@@ -65,14 +59,13 @@ const CLEAR: &str = "\x15";
 
 /// A shell at its prompt.
 pub(crate) struct Prompt {
-    shell: Child,
-    screen: File,
-    seen: String,
+    terminal: Terminal,
+    _shell: Live,
 }
 
 impl Prompt {
-    /// A shell in this home folder, with nothing in its environment but these and `programs` before the PATH, that has
-    /// run `setup`; or nothing, and the test is to end.
+    /// A shell in this home folder, with these in its environment and `programs` before the PATH, that has run
+    /// `setup`; or nothing, and the test is to end.
     pub(crate) fn start(
         shell: &Shell,
         home: &Path,
@@ -80,59 +73,26 @@ impl Prompt {
         environment: &[(&str, &Path)],
         setup: &str,
     ) -> Option<Self> {
-        let (program, setsid) = (tool(shell.program)?, tool("setsid")?);
+        let program = tool(shell.program)?;
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", programs.display());
         fs::write(home.join(STARTUP), format!("{}{setup}", shell.tells))
             .expect("the folder is ours");
-        let ends = openpty(None, None).expect("there are terminals");
-        let screen =
-            |end: &OwnedFd| Stdio::from(end.try_clone().expect("a descriptor can be copied"));
-        let mut command = Command::new(setsid);
-        command.args(["-c", "-w"]).arg(program).args(shell.arguments).current_dir(home);
-        command.env_clear().env("PATH", path).env("TERM", "vt100").env("INPUTRC", "/dev/null");
-        command.env("HOME", home).env("ZDOTDIR", home).envs(environment.iter().copied());
-        command.stdin(screen(&ends.slave)).stdout(screen(&ends.slave)).stderr(screen(&ends.slave));
-        let shell = command.spawn().expect("a shell can be started");
-        drop((command, ends.slave));
-        let mut prompt = Self { shell, screen: ends.master.into(), seen: String::new() };
-        prompt.read_to(PROMPT);
-        Some(prompt)
-    }
-
-    /// Reads on to this text and returns what stands before it.
-    fn read_to(&mut self, text: &str) -> String {
-        let limit = Instant::now() + LIMIT;
-        let mut buffer = [0; 4096];
-        loop {
-            if let Some((before, after)) = self.seen.split_once(text) {
-                let before = before.to_owned();
-                self.seen = after.to_owned();
-                return before;
-            }
-            assert!(Instant::now() < limit, "{text:?} did not come: {:?}", self.seen);
-            let mut fds = [PollFd::new(self.screen.as_fd(), PollFlags::POLLIN)];
-            if poll(&mut fds, PollTimeout::from(50_u8)).is_ok_and(|ready| ready > 0) {
-                let count = self.screen.read(&mut buffer).expect("the shell lives");
-                self.seen += &String::from_utf8_lossy(&buffer[..count]);
-            }
-        }
+        let mut terminal = Terminal::new();
+        let words = [program.as_os_str()].into_iter().chain(shell.arguments.iter().map(OsStr::new));
+        let run = launch(words).within(home).on(&terminal);
+        let run = run.env("PATH", path).env("TERM", "vt100").env("INPUTRC", "/dev/null");
+        let run = run.env("HOME", home).env("ZDOTDIR", home);
+        let run = environment.iter().fold(run, |run, (name, value)| run.env(name, value));
+        let shell = run.start();
+        terminal.until(PROMPT);
+        Some(Self { terminal, _shell: shell })
     }
 
     /// What the line becomes when TAB is typed behind it.
     pub(crate) fn completed(&mut self, typed: &str) -> String {
-        self.seen.clear();
-        let keys = format!("{CLEAR}{typed}\t{TELL}");
-        self.screen.write_all(keys.as_bytes()).expect("the shell lives");
-        self.read_to("<<");
-        self.read_to(">>").trim_end().to_owned()
-    }
-}
-
-impl Drop for Prompt {
-    fn drop(&mut self) {
-        // They are gone already where the test failed early.
-        let _ = self.shell.kill();
-        let _ = self.shell.wait();
+        self.terminal.press(&format!("{CLEAR}{typed}\t{TELL}"));
+        self.terminal.until("<<");
+        self.terminal.until(">>").trim_end_matches(">>").trim_end().to_owned()
     }
 }

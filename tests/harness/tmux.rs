@@ -1,13 +1,13 @@
 //! A screen as people see it, in tmux: a shell's prompt, keys, and what is shown then.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
 use tempfile::TempDir;
 
 use super::process::VARIABLE;
-use super::{LIMIT, Mark, scratch, tool};
+use super::{LIMIT, Mark, program, scratch, tool};
 
 /// A screen with a shell on it. All of it goes when this does.
 pub(crate) struct Tmux {
@@ -38,7 +38,7 @@ impl Tmux {
     }
 
     fn tmux(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new(&self.tmux);
+        let mut command = program(&self.tmux);
         command.arg("-S").arg(self.folder.path().join("socket")).args(["-u", "-f", "/dev/null"]);
         command.args(arguments).env_remove("TMUX").env(VARIABLE, self.mark.as_str());
         command.env("HISTFILE", "/dev/null").env("TERM", "screen").stdin(Stdio::null());

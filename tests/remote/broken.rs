@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Machine, cut, random};
-use crate::harness::{LINE_BYTES, Ran, runcast, wait_until};
+use crate::harness::{Gate, LINE_BYTES, Ran, runcast, wait_until};
 
 #[test]
 fn every_line_comes_once_though_the_connection_breaks_again_and_again() {
@@ -104,8 +104,8 @@ fn what_is_told_when_the_time_is_over_shows_the_rest() {
     let Some(machine) = Machine::new() else { return };
     for (format, option) in [("text", ""), ("ndjson", "--remote-runcast runcast")] {
         machine.plan(&[["after \"seq\":2"].as_slice(), ["fail 255"; 50].as_slice()].concat());
-        let go = machine.path(format);
-        let steps = format!("say:first say:second wait-file:{} say:third exit:4", go.display());
+        let gate = Gate::new();
+        let steps = format!("say:first say:second {gate} say:third exit:4");
         let options = format!("-f {format} --retry-timeout 0.7 {option}");
         let ran = machine.run(&options).puppet(&steps).run().exited(125);
         if format == "ndjson" {
@@ -114,7 +114,8 @@ fn what_is_told_when_the_time_is_over_shows_the_rest() {
         } else {
             assert_eq!(ran.out(), "first\nsecond\n");
         }
-        machine.set("plan", "").set(format, "");
+        machine.set("plan", "");
+        gate.open();
         let words = told(&ran);
         let rest = machine.local("").arg(&words[1]);
         let rest = words[2..].iter().fold(rest, |run, word| run.arg(word));
@@ -193,15 +194,14 @@ fn a_connection_over_which_nothing_is_to_be_said_is_none_that_broke() {
 #[test]
 fn the_other_end_ends_with_its_connection_and_the_run_does_not() {
     let Some(machine) = Machine::new() else { return };
-    let go = machine.path("go");
-    let steps = format!("say:up wait-file:{} say:end", go.display());
-    let mut run = machine.run("--id far --retry-timeout 0").puppet(&steps).start();
-    run.until("up\n");
+    let gate = Gate::new();
+    let steps = format!("say:up {gate} say:end");
+    let run = machine.run("--id far --retry-timeout 0").puppet(&steps).up();
     cut(machine.newest().expect("there is a connection"));
     run.finish().exited(125);
     // What is left is the command and its keeper.
     wait_until("the end of the other end", || machine.processes().len() == 2);
-    machine.set("go", "");
+    gate.open();
     assert_eq!(machine.ask("attach", "far").run().exited(0).out(), "up\nend\n");
     machine.is_deserted();
     assert_eq!(machine.folders(), ["far"]);

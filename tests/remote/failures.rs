@@ -1,7 +1,7 @@
 //! What is no broken connection is told at once, and only what is one is tried again.
 
 use super::Machine;
-use crate::harness::{runcast, script};
+use crate::harness::{Gate, runcast, script};
 
 /// What ssh says, and what of it is told.
 const PERMANENT: [(&str, &str); 7] = [
@@ -114,13 +114,10 @@ fn being_turned_away_later_tells_how_to_see_the_run_that_goes_on() {
     let Some(machine) = Machine::new() else { return };
     let turned_away = "fail 255 me@box: Permission denied (publickey).";
     machine.plan(&["after \"seq\":1", turned_away]);
-    let go = machine.path("go");
-    let ran = machine
-        .ndjson("--id far")
-        .puppet(&format!("say:out wait-file:{} say:end", go.display()))
-        .run();
+    let gate = Gate::new();
+    let ran = machine.ndjson("--id far").puppet(&format!("say:out {gate} say:end")).run();
     ran.failed(125, "disconnected", "Permission denied");
     assert!(ran.err().contains("the run far goes on there; runcast attach --host me@box"), "{ran}");
-    std::fs::write(go, "").expect("the folder is ours");
+    gate.open();
     assert_eq!(machine.ask("attach", "far").run().exited(0).out(), "out\nend\n");
 }

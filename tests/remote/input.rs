@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 use super::{Machine, cut};
-use crate::harness::{Live, PUPPET, Screen, wait_until};
+use crate::harness::{CTRL_C, CTRL_D, PUPPET, RUNCAST, Terminal, wait_until};
 
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|number| u8::try_from(number % 251).expect("it is less")).collect()
@@ -67,8 +67,7 @@ fn a_command_that_reads_no_more_ends_though_input_goes_on() {
 fn input_comes_as_it_is_typed_over_whatever_connection_there_is() {
     let Some(machine) = Machine::new() else { return };
     let (read, mut write) = std::io::pipe().expect("a pipe can be made");
-    let mut run = machine.run("").puppet("say:up repeat:4 { read-line } cat").stdin(read).start();
-    run.until("up\n");
+    let mut run = machine.run("").puppet("say:up repeat:4 { read-line } cat").stdin(read).up();
     for number in 0..4 {
         if number % 2 == 1 {
             let before = machine.connections();
@@ -87,8 +86,7 @@ fn input_comes_as_it_is_typed_over_whatever_connection_there_is() {
 fn a_pipe_that_does_not_block_is_waited_for() {
     let Some(machine) = Machine::new() else { return };
     let (read, mut write) = std::io::pipe().expect("a pipe can be made");
-    let mut run = machine.run("").puppet("say:up cat").launched("nonblock:0").stdin(read).start();
-    run.until("up\n");
+    let run = machine.run("").puppet("say:up cat").launched("nonblock:0").stdin(read).up();
     write.write_all(b"later\n").expect("it is read");
     drop(write);
     assert_eq!(run.finish().exited(0).out(), "up\nlater\n");
@@ -123,61 +121,53 @@ fn a_terminal_in_the_background_is_not_read_and_stops_nothing() {
     // A shell that controls jobs starts one in the background, which would be stopped if it read.
     let line = format!(
         "set -m; {} --host me@box -- {PUPPET} say:up sleep:300 say:end & wait $!; echo status $?",
-        crate::harness::RUNCAST
+        RUNCAST
     );
-    let mut screen = Screen::new();
+    let mut terminal = Terminal::new();
     let run = machine
         .local("")
         .through(["setsid", "-c", "-w", "bash", "-c", &line, "bash"])
-        .stdin(screen.terminal())
-        .stdout(screen.terminal())
+        .stdin(terminal.stream())
+        .stdout(terminal.stream())
         .stderr(Stdio::null())
         .start();
-    screen.until("up");
-    screen.until("end");
-    screen.until("status 0");
+    terminal.until("up");
+    terminal.until("end");
+    terminal.until("status 0");
     drop(run);
-}
-
-/// A run on a terminal, which it has for itself.
-fn on_terminal(machine: &Machine, screen: &Screen, steps: &str) -> Live {
-    let run = machine.run("--id far").puppet(steps).stdin(screen.terminal());
-    let run = run.stdout(screen.terminal()).stderr(screen.terminal());
-    run.through(["setsid", "-c", "-w"]).start()
 }
 
 #[test]
 fn what_is_typed_while_ssh_asks_for_a_password_is_for_ssh() {
     let Some(machine) = Machine::new() else { return };
     machine.plan(&["ask", "ask"]);
-    let mut screen = Screen::new();
-    let run = on_terminal(&machine, &screen, "say:up read-line read-line");
-    screen.until("Password: ");
-    screen.types("opensesame\n");
-    screen.until("up");
-    screen.types("first\n");
-    screen.until("read first");
+    let mut terminal = Terminal::new();
+    let run = machine.run("--id far").puppet("say:up read-line read-line").on(&terminal).start();
+    terminal.until("Password: ");
+    terminal.press("opensesame\n");
+    terminal.until("up");
+    terminal.press("first\n");
+    terminal.until("read first");
     cut(machine.newest().expect("there is a connection"));
-    screen.until("Password: ");
-    screen.types("again\n");
+    terminal.until("Password: ");
+    terminal.press("again\n");
     wait_until("the answer", || {
         std::fs::read(machine.path("answers")).is_ok_and(|all| all == b"opensesame\nagain\n")
     });
-    screen.types("second\n");
-    screen.until("read second");
+    terminal.press("second\n");
+    terminal.until("read second");
     run.finish().exited(0);
 }
 
 #[test]
 fn ctrl_c_is_one_interrupt_and_ctrl_d_is_the_end_of_input() {
     let Some(machine) = Machine::new() else { return };
-    let mut screen = Screen::new();
-    let run = on_terminal(&machine, &screen, "trap:INT say:up cat say:end");
-    screen.until("up");
-    screen.types("\x03");
-    screen.until("INT");
-    screen.types("line\n\x04");
-    screen.until("end");
+    let mut terminal = Terminal::new();
+    let run = machine.run("--id far").puppet("trap:INT say:up cat say:end").up_on(&mut terminal);
+    terminal.press(CTRL_C);
+    terminal.until("INT");
+    terminal.press(&format!("line\n{CTRL_D}"));
+    terminal.until("end");
     run.finish().exited(0);
     let shown = machine.ask("attach", "far").run().exited(0).out();
     assert_eq!(shown, "up\nINT\nline\nend\n");

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use super::{Machine, cut};
-use crate::harness::{let_pass, runcast, wait_until};
+use crate::harness::{Gate, let_pass, runcast, wait_until};
 
 #[test]
 fn a_signal_ends_the_run_there_as_it_would_here() {
@@ -12,8 +12,7 @@ fn a_signal_ends_the_run_there_as_it_would_here() {
         [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1]
     {
         let status = 128 + signal as i32;
-        let mut run = machine.ndjson("").puppet("say:up sleep").start();
-        run.shows("up");
+        let run = machine.ndjson("").puppet("say:up sleep").up();
         run.signal(signal);
         let ran = run.finish().exited(status);
         assert_eq!(ran.result()["signal"], signal.as_str(), "{ran}");
@@ -26,17 +25,16 @@ fn a_signal_comes_once_though_its_answer_is_lost() {
     let Some(machine) = Machine::new() else { return };
     for signal in [Signal::SIGINT, Signal::SIGUSR1, Signal::SIGTERM] {
         machine.plan(&["before \"received\"", "before \"received\""]);
-        let go = machine.path(signal.as_str());
+        let gate = Gate::new();
         let name = &signal.as_str()[3..];
-        let steps = format!("trap:{name} say:up wait-file:{} exit:5", go.display());
-        let mut run = machine.run("").puppet(&steps).start();
-        run.until("up\n");
+        let steps = format!("trap:{name} say:up {gate} exit:5");
+        let mut run = machine.run("").puppet(&steps).up();
         let before = machine.connections();
         run.signal(signal);
         run.until(&format!("{name}\n"));
         wait_until("two more connections", || machine.connections() == before + 2);
         // Another signal behind it, whose answer comes, tells that nothing more comes of the first.
-        machine.set(signal.as_str(), "");
+        gate.open();
         assert_eq!(run.finish().exited(5).out(), format!("up\n{name}\n"));
         assert_eq!(machine.plans(), 0);
     }
@@ -47,8 +45,7 @@ fn a_signal_comes_once_though_its_answer_is_lost() {
 fn a_run_that_ignores_term_has_the_time_that_it_would_have_here() {
     let Some(machine) = Machine::new() else { return };
     let run = |run: crate::harness::Runcast| {
-        let mut run = run.puppet("ignore:TERM say:up sleep").start();
-        run.shows("up");
+        let run = run.puppet("ignore:TERM say:up sleep").up();
         run.signal(Signal::SIGTERM);
         run.finish()
     };
@@ -64,17 +61,16 @@ fn a_run_that_ignores_term_has_the_time_that_it_would_have_here() {
 #[test]
 fn a_second_interrupt_leaves_the_run_and_tells_how_to_see_it() {
     let Some(machine) = Machine::new() else { return };
-    let go = machine.path("go");
-    let steps = format!("ignore:INT say:up wait-file:{} say:end exit:3", go.display());
-    let mut run = machine.run("--id far").puppet(&steps).start();
-    run.until("up\n");
+    let gate = Gate::new();
+    let steps = format!("ignore:INT say:up {gate} say:end exit:3");
+    let run = machine.run("--id far").puppet(&steps).up();
     run.signal(Signal::SIGINT);
     // Two that come at once are one.
     let_pass(100);
     run.signal(Signal::SIGINT);
     let ran = run.finish().exited(130);
     ran.said_one_line("left the run far on me@box; runcast attach --host me@box far shows it");
-    machine.set("go", "");
+    gate.open();
     assert_eq!(machine.ask("attach", "far").run().exited(3).out(), "up\nend\n");
     machine.is_deserted();
 }
@@ -102,16 +98,14 @@ fn an_interrupt_while_it_connects_again_waits_for_the_run_and_a_second_one_leave
     let Some(machine) = Machine::new() else { return };
     let plans = [["after \"seq\":1"].as_slice(), ["fail 255"; 3].as_slice()].concat();
     machine.plan(&plans);
-    let mut run = machine.run("").puppet("say:up sleep").start();
-    run.until("up\n");
+    let run = machine.run("").puppet("say:up sleep").up();
     wait_until("another attempt", || machine.connections() > 1);
     run.signal(Signal::SIGINT);
     run.finish().exited(130);
     machine.keeps_nothing();
     machine.plan(&[["after \"seq\":1"].as_slice(), ["fail 255"; 50].as_slice()].concat());
     let before = machine.connections();
-    let mut run = machine.run("--id far").puppet("say:up sleep").start();
-    run.until("up\n");
+    let run = machine.run("--id far").puppet("say:up sleep").up();
     wait_until("another attempt", || machine.connections() > before + 1);
     run.signal(Signal::SIGINT);
     let_pass(100);
@@ -129,16 +123,14 @@ fn a_reader_that_goes_away_stops_the_run_there_and_nothing_is_left() {
         machine.plan(plan);
         let result = machine.path("result");
         let options = format!("--result {}", result.display());
-        let mut run = machine.run(&options).puppet("say:up flood:stdout").start();
-        run.until("up\n");
+        let mut run = machine.run(&options).puppet("say:up flood:stdout").up();
         run.close_stdout();
         run.finish().exited(141);
         assert_eq!(crate::harness::result_in(&result)["stopped_by"], "disconnect");
         machine.keeps_nothing();
     }
     // Also while it is silent.
-    let mut run = machine.run("").puppet("say:up sleep").start();
-    run.until("up\n");
+    let mut run = machine.run("").puppet("say:up sleep").up();
     run.close_stdout();
     run.finish().exited(141);
     machine.keeps_nothing();
@@ -147,17 +139,16 @@ fn a_reader_that_goes_away_stops_the_run_there_and_nothing_is_left() {
 #[test]
 fn with_continue_the_run_goes_on_without_a_reader() {
     let Some(machine) = Machine::new() else { return };
-    let (go, result, record) = (machine.path("go"), machine.path("result"), machine.path("record"));
+    let (gate, result, record) = (Gate::new(), machine.path("result"), machine.path("record"));
     let options = format!(
         "--on-disconnect continue --result {} --record {}",
         result.display(),
         record.display()
     );
-    let steps = format!("say:up wait-file:{} say:end lines:stdout:5000 exit:3", go.display());
-    let mut run = machine.run(&options).puppet(&steps).start();
-    run.until("up\n");
+    let steps = format!("say:up {gate} say:end lines:stdout:5000 exit:3");
+    let mut run = machine.run(&options).puppet(&steps).up();
     run.close_stdout();
-    machine.set("go", "");
+    gate.open();
     run.finish().exited(3);
     assert_eq!(crate::harness::result_in(&result)["exit_code"], 3);
     let recorded = crate::harness::events_in(&record);
@@ -170,8 +161,7 @@ fn a_stopped_run_does_not_wait_for_a_reader_that_does_not_read() {
     let Some(machine) = Machine::new() else { return };
     let mut run = machine.run("-t 0.5 -k 0.3").puppet("flood:stdout").start();
     assert_eq!(run.ends_unread().code(), Some(124));
-    let mut run = machine.run("-k 0.3").puppet("say:up flood:stdout").start();
-    run.until("up\n");
+    let mut run = machine.run("-k 0.3").puppet("say:up flood:stdout").up();
     run.signal(Signal::SIGTERM);
     assert_eq!(run.ends_unread().code(), Some(143));
     drop(run);
@@ -181,13 +171,12 @@ fn a_stopped_run_does_not_wait_for_a_reader_that_does_not_read() {
 #[test]
 fn killed_here_the_run_goes_on_there() {
     let Some(machine) = Machine::new() else { return };
-    let go = machine.path("go");
-    let steps = format!("say:up wait-file:{} exit:3", go.display());
-    let mut run = machine.run("--id far").puppet(&steps).start();
-    run.until("up\n");
+    let gate = Gate::new();
+    let steps = format!("say:up {gate} exit:3");
+    let run = machine.run("--id far").puppet(&steps).up();
     cut(run.pid());
     wait_until("the end of all but the run", || machine.processes().len() == 2);
-    machine.set("go", "");
+    gate.open();
     assert_eq!(machine.ask("attach", "far").run().exited(3).out(), "up\n");
     machine.is_deserted();
 }

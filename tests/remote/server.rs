@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use super::{cut, random};
 use crate::harness::{
-    LINE_BYTES, Mark, PUPPET, RUNCAST, Runcast, children, runcast, scratch, tool, wait_for,
-    wait_until,
+    Gate, LINE_BYTES, Mark, PUPPET, RUNCAST, Runcast, children, program, runcast, scratch, tool,
+    wait_for, wait_until,
 };
 
 /// A server for this user, with keys of its own, and what its clients need.
@@ -108,7 +108,7 @@ impl Server {
 
     fn listen(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.path("log"));
-        let mut sshd = Command::new(&self.sshd);
+        let mut sshd = program(&self.sshd);
         sshd.args(["-D", "-e", "-f"]).arg(self.path("sshd_config"));
         sshd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("the folder is ours"));
         let mut process = sshd.spawn().expect("it is there");
@@ -182,8 +182,7 @@ fn a_run_over_ssh_is_as_one_here() {
     let input: Vec<u8> = (0..2_000_000_u32).map(|number| number.to_le_bytes()[1]).collect();
     let ran = server.run("box", "").puppet("cat exit:3").input(input.clone()).run().exited(3);
     assert!(ran.stdout == input, "{} bytes came", ran.stdout.len());
-    let mut run = server.run("box", "-f ndjson").puppet("say:up sleep").start();
-    run.shows("up");
+    let run = server.run("box", "-f ndjson").puppet("say:up sleep").up();
     run.signal(Signal::SIGTERM);
     assert_eq!(run.finish().exited(143).result()["received"], "SIGTERM");
     server.keeps_nothing();
@@ -263,13 +262,12 @@ fn a_shared_connection_that_its_user_ends_costs_no_line() {
 #[test]
 fn a_machine_that_is_away_for_a_while_is_waited_for() {
     let Some(mut server) = Server::start() else { return };
-    let go = server.path("go");
-    let steps = format!("say:up wait-file:{} say:end exit:3", go.display());
-    let mut run = server.run("box", "").puppet(&steps).start();
-    run.until("up\n");
+    let gate = Gate::new();
+    let steps = format!("say:up {gate} say:end exit:3");
+    let run = server.run("box", "").puppet(&steps).up();
     server.stop();
     wait_until("an attempt", || another_ssh(run.pid(), &[]).is_none());
-    fs::write(go, "").expect("the folder is ours");
+    gate.open();
     server.listen();
     assert_eq!(run.finish().exited(3).out(), "up\nend\n");
     server.keeps_nothing();

@@ -1,7 +1,8 @@
 //! What is shown, kept and limited is as if the command ran here.
 
 use crate::harness::{
-    Event, LINE_BYTES, Ran, Runcast, alive, events_in, result_in, runcast, wait_until,
+    Event, Gate, LINE_BYTES, Ran, Runcast, Terminal, alive, events_in, result_in, runcast,
+    wait_until,
 };
 
 use super::Machine;
@@ -36,14 +37,13 @@ fn text_is_the_bytes_of_the_command() {
 #[test]
 fn a_prompt_is_shown_at_once_in_text_and_whole_lines_in_formats_of_lines() {
     let Some(machine) = Machine::new() else { return };
-    let go = machine.path("go");
     for option in ["", "--partial-after never", "--partial-after 1h"] {
-        let steps = format!("print:stdout:prompt> wait-file:{} say:end", go.display());
+        let gate = Gate::new();
+        let steps = format!("print:stdout:prompt> {gate} say:end");
         let mut run = machine.run(option).puppet(&steps).start();
         run.until("prompt>");
-        machine.set("go", "");
+        gate.open();
         assert_eq!(run.finish().exited(0).out(), "prompt>end\n");
-        std::fs::remove_file(&go).expect("it was there");
     }
     for format in ["cri", "log", "logfmt"] {
         let steps = "print:stdout:one sleep:400 say:two";
@@ -178,8 +178,8 @@ fn the_environment_is_that_of_there_with_what_is_taken_along() {
 fn a_secret_is_hidden_and_never_written_there() {
     let Some(machine) = Machine::new() else { return };
     let secret = "s3cret/\"value\"";
-    let go = machine.path("go");
-    let steps = format!("report:env:TOKEN wait-file:{} exit:3", go.display());
+    let gate = Gate::new();
+    let steps = format!("report:env:TOKEN {gate} exit:3");
     let run = machine
         .ndjson("--mask-env TOKEN --env TOKEN --id far --record")
         .arg(machine.path("record"))
@@ -205,7 +205,7 @@ fn a_secret_is_hidden_and_never_written_there() {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         assert!(!words.windows(6).any(|part| part == b"s3cret"), "every user could see it");
     }
-    machine.set("go", "");
+    gate.open();
     let ran = run.finish().exited(3);
     assert!(!ran.out().contains("s3cret") && !is_on_disk(), "{ran}");
     let other = machine.run("--mask-env TOKEN --env TOKEN --id far").env("TOKEN", "another one");
@@ -215,29 +215,26 @@ fn a_secret_is_hidden_and_never_written_there() {
 #[test]
 fn signs_of_life_are_shown_here_while_nothing_else_is() {
     let Some(machine) = Machine::new() else { return };
-    let go = machine.path("go");
-    let steps = format!("say:up wait-file:{} say:end", go.display());
-    let mut run = machine.ndjson("--heartbeat 0.1").puppet(&steps).start();
-    run.shows("up");
+    let gate = Gate::new();
+    let steps = format!("say:up {gate} say:end");
+    let mut run = machine.ndjson("--heartbeat 0.1").puppet(&steps).up();
     for _ in 0..3 {
         let beat = run.event_of("heartbeat");
         assert_eq!(beat["stdout_bytes"], 3);
     }
-    machine.set("go", "");
+    gate.open();
     run.finish().exited(0).events();
 }
 
 #[test]
 fn two_foreground_runs_of_one_name_are_one() {
     let Some(machine) = Machine::new() else { return };
-    let go = machine.path("go");
-    let steps = format!("say:up wait-file:{} say:end exit:3", go.display());
-    let mut first = machine.run("--id far").puppet(&steps).start();
-    first.until("up\n");
-    let mut second = machine.run("--id far").puppet(&steps).start();
-    second.until("up\n");
+    let gate = Gate::new();
+    let steps = format!("say:up {gate} say:end exit:3");
+    let first = machine.run("--id far").puppet(&steps).up();
+    let second = machine.run("--id far").puppet(&steps).up();
     machine.run("--id far").puppet("say:other").run().refused("another command");
-    machine.set("go", "");
+    gate.open();
     for run in [first, second] {
         assert_eq!(run.finish().exited(3).out(), "up\nend\n");
     }
@@ -251,11 +248,9 @@ fn a_terminal_there_has_the_size_of_ours() {
     let stty = ["stty", "size"];
     let ran = machine.run("--pty --size 90x30").command(stty).run().exited(0);
     assert_eq!(ran.out().trim_end(), "30 90");
-    let mut screen = crate::harness::Screen::of_width(123);
-    let run = machine.run("--pty").command(stty).stdin(screen.terminal()).stdout(screen.terminal());
-    let run = run.through(["setsid", "-c", "-w"]).start();
-    screen.until("24 123");
-    run.finish().exited(0);
+    let mut terminal = Terminal::of_size(123, 24);
+    machine.run("--pty").command(stty).on(&terminal).run().exited(0);
+    assert_eq!(terminal.rest(), "24 123\r\n");
     machine.keeps_nothing();
 }
 

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::{Machine, cut};
-use crate::harness::wait_until;
+use crate::harness::{Gate, wait_until};
 
 #[test]
 fn a_detached_run_is_started_once_and_looked_at_from_here() {
     let Some(machine) = Machine::new() else { return };
-    let go = machine.path("go");
-    let steps = format!("say:up read-line wait-file:{} err:end exit:3", go.display());
+    let gate = Gate::new();
+    let steps = format!("say:up read-line {gate} err:end exit:3");
     let start = || machine.ndjson("-d --id far --stdin open").puppet(&steps).run().exited(0);
     let existing = |run: &crate::harness::Ran| {
         serde_json::from_str::<Value>(&run.out()).expect("one event")["existing"] == true
@@ -34,7 +34,7 @@ fn a_detached_run_is_started_once_and_looked_at_from_here() {
     assert_eq!((&listed["id"], &listed["state"]), (&"far".into(), &"running".into()));
     machine.ask("forget", "far").run().refused("far");
     assert_eq!(machine.ask("wait", "-t 0.2 far").run().exited(124).out(), "");
-    machine.set("go", "");
+    gate.open();
     let shown = machine.ask("attach", "far").run().exited(3);
     assert_eq!((shown.out().as_str(), shown.err().as_str()), ("up\nread word\n", "end\n"));
     assert_eq!(machine.ask("wait", "far").run().exited(3).result()["exit_code"], 3);
@@ -56,8 +56,8 @@ fn what_is_asked_about_no_run_is_refused() {
 #[test]
 fn an_answer_that_is_lost_is_asked_for_again_and_nothing_is_done_twice() {
     let Some(machine) = Machine::new() else { return };
-    let go = machine.path("go");
-    let steps = format!("trap:USR1 say:up cat wait-file:{}", go.display());
+    let gate = Gate::new();
+    let steps = format!("trap:USR1 say:up cat {gate}");
     machine.plan(&["before begun", "after begun"]);
     let started = machine.ndjson("-d --id far --stdin open").puppet(&steps).run().exited(0);
     assert!(!started.out().contains("existing"), "it is this start's: {started}");
@@ -72,7 +72,7 @@ fn an_answer_that_is_lost_is_asked_for_again_and_nothing_is_done_twice() {
     ]);
     let sent = machine.ask("send", "--eof far").input("x".repeat(200_000)).run().exited(0);
     assert_eq!(sent.out(), "{\"op\":\"stdin\",\"offset\":200000}\n");
-    machine.set("go", "");
+    gate.open();
     machine.plan(&["before \"done\""]);
     let result = machine.ask("wait", "far").run().exited(0);
     assert_eq!(result.result()["stdout_bytes"], 200_000 + 3 + 5, "{result}");
