@@ -257,7 +257,7 @@ fn standard(stream: Stream) -> Result<BorrowedFd<'static>, Error> {
         Stream::Stdout => 1,
         Stream::Stderr => 2,
     };
-    descriptors::open_descriptor(number)
+    descriptors::standard_stream(number)
         .map_err(|source| Error::Output { what: format!("standard stream {number}"), source })
 }
 

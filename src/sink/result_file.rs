@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,14 +63,11 @@ impl ResultFile {
     pub fn at_descriptor(number: i32) -> Result<Self, Error> {
         let given = OsString::from(format!("fd:{number}"));
         let open = || {
-            let fd = descriptors::open_descriptor(number)?;
-            if !descriptors::is_writable(fd)? {
+            let fd = descriptors::take_over(number)?;
+            if !descriptors::is_writable(fd.as_fd())? {
                 return Err(io::Error::other("it is not open for writing"));
             }
-            if number > 2 {
-                descriptors::set_close_on_exec(fd)?;
-            }
-            fd.try_clone_to_owned()
+            Ok(fd)
         };
         let fd = open().map_err(|error| file_error(given.clone(), &error))?;
         Ok(Self { given, place: Place::Open(fd) })
