@@ -42,7 +42,7 @@ fn replace(kind: &str, file: &Path) {
         "empty file" => drop(File::create(file).expect("it can be made")),
         _ => {
             fs::write(file, "{}\n").expect("it can be made");
-            fs::set_permissions(file, fs::Permissions::from_mode(0)).expect("it is ours");
+            fs::set_permissions(file, fs::Permissions::from_mode(0o000)).expect("it is ours");
         }
     }
 }
