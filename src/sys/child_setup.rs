@@ -454,6 +454,40 @@ fn spawn_error(step: &'static str, errno: Errno) -> Error {
 mod tests {
     use super::*;
 
+    /// What exec would read from there.
+    fn strings(array: &PointerArray) -> Vec<String> {
+        let mut found = Vec::new();
+        for at in 0.. {
+            // SAFETY: there is another pointer, since none was the NULL that ends them.
+            let place = unsafe { array.as_ptr().add(at) };
+            // SAFETY: as above.
+            let string = unsafe { *place };
+            if string.is_null() {
+                break;
+            }
+            // SAFETY: it is one of the array's own, which end in NUL.
+            let string = unsafe { CStr::from_ptr(string) };
+            found.push(string.to_str().expect("it is UTF-8").to_owned());
+        }
+        found
+    }
+
+    #[test]
+    fn what_was_prepared_is_there_to_be_read_wherever_it_was_moved_to() {
+        let array = |words: &[&str]| {
+            let strings = words.iter().map(|word| c_string("argument", OsStr::new(word)));
+            PointerArray::new(strings.collect::<Result<_, _>>().expect("no NUL in it"))
+        };
+        let arrays = [array(&["ls", "", "-l ü"]), array(&[]), array(&["A=1"])];
+        let mut arrays: Vec<PointerArray> = arrays.into_iter().rev().collect();
+        assert_eq!(strings(&arrays[0]), ["A=1"]);
+        assert_eq!(strings(&arrays[1]), [""; 0]);
+        assert_eq!(strings(&arrays[2]), ["ls", "", "-l ü"]);
+        let candidate = c"/bin/ls".to_owned();
+        arrays[2].pointers[1] = candidate.as_ptr();
+        assert_eq!(strings(&arrays[2]), ["ls", "/bin/ls", "-l ü"]);
+    }
+
     fn paths(command: &str, path: Option<&str>) -> Vec<String> {
         let found = candidates(OsStr::new(command), path.map(OsStr::new)).expect("no NUL in it");
         found.into_iter().map(|path| path.into_string().expect("it is UTF-8")).collect()

@@ -57,3 +57,21 @@ pub unsafe fn arguments(argc: libc::c_int, argv: *const *const libc::c_char) -> 
     };
     words.iter().map(word).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_words_are_taken_whatever_bytes_they_are() {
+        let pointers = [c"runcast".as_ptr(), c"".as_ptr(), c"a b\xff".as_ptr(), std::ptr::null()];
+        // SAFETY: three of them lead to strings.
+        let words = unsafe { arguments(3, pointers.as_ptr()) };
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        assert_eq!(words, [&b"runcast"[..], b"", b"a b\xff"]);
+        for argc in [0, -1] {
+            // SAFETY: none of them is looked at.
+            assert!(unsafe { arguments(argc, pointers.as_ptr()) }.is_empty());
+        }
+    }
+}
