@@ -87,3 +87,13 @@ fn the_compiler_allows_it_nowhere_else() {
         assert!(manifest.contains(lint), "{lint} is not set");
     }
 }
+
+#[test]
+fn nothing_listens_on_a_network_port() {
+    for path in files("src") {
+        let code = code(&read(&path));
+        for word in ["TcpListener", "UdpSocket", "SocketAddr", "AF_INET", "libc::socket"] {
+            assert!(!code.contains(word), "{path} has {word}");
+        }
+    }
+}
