@@ -25,6 +25,7 @@ mod remote;
 mod result;
 mod schema;
 mod screens;
+mod security;
 mod signals;
 mod snapshot;
 mod startup;

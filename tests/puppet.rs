@@ -99,11 +99,11 @@ struct Step {
 #[unsafe(no_mangle)]
 extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
     let count = usize::try_from(argc).expect("a number of arguments is not negative");
-    let words: Vec<&[u8]> = (1..count)
-        // SAFETY: argv holds argc strings that live as long as the process.
-        .map(|i| unsafe { CStr::from_ptr(*argv.add(i)) }.to_bytes())
-        .collect();
-    let mut words = words.into_iter();
+    // SAFETY: argv holds argc pointers that live as long as the process.
+    let words = unsafe { std::slice::from_raw_parts(argv, count) };
+    // SAFETY: each leads to a string that does so too.
+    let words = words.iter().map(|&word| unsafe { CStr::from_ptr(word) }.to_bytes());
+    let mut words = words.skip(1);
     perform(&parse(&mut words), 0);
     0
 }

@@ -66,6 +66,16 @@ fn one_of_another_user_s_is_not_written_to_and_keeps_what_is_in_it() {
     let ran = record(&file, "", "echo a");
     ran.refused("it belongs to another user");
     assert_eq!(fs::read_to_string(&file).expect("it is there"), "theirs");
+    // Nor is a link of theirs followed where all may lay one.
+    let (shared, target) = (folder.path().join("shared"), folder.path().join("target"));
+    fs::create_dir(&shared).expect("there is room");
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("it is ours");
+    fs::write(&target, "ours").expect("there is room");
+    let link = shared.join("link");
+    std::os::unix::fs::symlink(&target, &link).expect("it can be made");
+    std::os::unix::fs::lchown(&link, Some(1234), Some(1234)).expect("root may");
+    record(&link, "", "echo a").refused("another user's, in a folder that all may write in");
+    assert_eq!(fs::read_to_string(&target).expect("it is there"), "ours");
 }
 
 #[test]

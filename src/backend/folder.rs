@@ -52,7 +52,7 @@ impl Folder {
         remove_left_behind(parent);
         let mut builder = Builder::new();
         let place = builder.prefix(PREFIX).rand_bytes(12).tempdir_in(parent)?;
-        let handle = File::open(place.path())?;
+        let handle = open_folder(place.path())?;
         // Whatever the mask took away.
         handle.set_permissions(Permissions::from_mode(0o700))?;
         // Where there are no locks, nobody gets one and nothing is taken for left behind.
@@ -118,6 +118,12 @@ impl Drop for Folder {
     }
 }
 
+/// Opens a folder itself, and not what a link in its place leads to.
+fn open_folder(path: &Path) -> io::Result<File> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
 /// Removes the folders of runs that were killed before they could do so.
 fn remove_left_behind(parent: &Path) {
     // What cannot be looked at or removed is as it was.
@@ -132,14 +138,14 @@ fn remove_left_behind(parent: &Path) {
 /// Removes one that is ours, old and not locked: its files one by one, so that nothing goes that is not a
 /// run's.
 fn remove_if_left(path: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(path)?;
-    let is_ours = found.is_dir() && found.uid() == Uid::effective().as_raw();
+    let folder = open_folder(path)?;
+    // What was opened is looked at, whatever is in its place by now.
+    let found = folder.metadata()?;
+    let is_ours = found.uid() == Uid::effective().as_raw();
     let is_old = found.modified()?.elapsed().is_ok_and(|age| age >= LEFT_AFTER);
     if !is_ours || !is_old {
         return Ok(());
     }
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let folder = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     folder.try_lock()?;
     for name in super::launch::file_names() {
         let _ = unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir);

@@ -111,7 +111,7 @@ impl Out {
     }
 
     fn say_alive(&self) {
-        let Ok(stdout) = descriptors::open_descriptor(1) else { return };
+        let Ok(stdout) = descriptors::standard_stream(1) else { return };
         while !self.is_gone() {
             let mut fds = [PollFd::new(stdout, PollFlags::empty())];
             let left = alive_every().saturating_sub(locked(&self.0.writer).last.elapsed());
@@ -138,7 +138,7 @@ pub fn serve() -> u8 {
     if !out.say(format!("\n{MAGIC}\n").as_bytes()) {
         return STATUS_FAILED;
     }
-    let Ok(stdin) = descriptors::open_descriptor(0).and_then(|fd| fd.try_clone_to_owned()) else {
+    let Ok(stdin) = descriptors::standard_stream(0).and_then(|fd| fd.try_clone_to_owned()) else {
         return STATUS_FAILED;
     };
     let mut requests: Requests = BufReader::new(stdin.into());
@@ -453,7 +453,7 @@ fn attend(
             out.leave();
         })
     };
-    let Ok(stdout) = descriptors::open_descriptor(1) else { return STATUS_FAILED };
+    let Ok(stdout) = descriptors::standard_stream(1) else { return STATUS_FAILED };
     if listener.is_err() {
         return STATUS_FAILED;
     }

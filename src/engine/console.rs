@@ -170,10 +170,10 @@ impl Console {
 impl Ptys {
     fn open(spec: &Spec, display: &Display) -> io::Result<Self> {
         let is_full = spec.pty == Pty::Full;
-        let stdin = descriptors::open_descriptor(0).ok().filter(IsTerminal::is_terminal);
+        let stdin = descriptors::standard_stream(0).ok().filter(IsTerminal::is_terminal);
         let typed_by_hand = stdin.filter(|_| is_full && spec.stdin == Stdin::Inherit);
         let is_text_on_terminal = display.format == Format::Text
-            && descriptors::open_descriptor(1).is_ok_and(|stdout| stdout.is_terminal());
+            && descriptors::standard_stream(1).is_ok_and(|stdout| stdout.is_terminal());
         let output = if is_text_on_terminal { RawOutput::Yes } else { RawOutput::No };
         let keyboard =
             typed_by_hand.map(|stdin| Keyboard::new(stdin, output)).transpose()?.map(Arc::new);
@@ -243,7 +243,7 @@ impl Ptys {
         let input = match (&self.keyboard, file) {
             (Some(keyboard), _) => Input::Keyboard(Arc::clone(keyboard)),
             (None, Some(file)) => Input::File(file),
-            (None, None) => Input::Standard(descriptors::open_descriptor(0).ok()?),
+            (None, None) => Input::Standard(descriptors::standard_stream(0).ok()?),
         };
         Some(Typist::new(
             input,
@@ -263,7 +263,7 @@ pub(super) fn size(asked: Option<WindowSize>) -> WindowSize {
 /// does not do it any more.
 pub(super) fn writes_crlf(display: &Display) -> bool {
     let is_terminal =
-        |number| descriptors::open_descriptor(number).is_ok_and(|fd| fd.is_terminal());
+        |number| descriptors::standard_stream(number).is_ok_and(|fd| fd.is_terminal());
     display.pty == Pty::Full && display.format == Format::Text && is_terminal(0) && is_terminal(1)
 }
 

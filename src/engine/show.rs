@@ -37,6 +37,7 @@ use crate::sink::status_line::StatusLine;
 use crate::sink::tee::Tee;
 use crate::sink::text::Text;
 use crate::sys::descriptors;
+use crate::sys::shared_folder::may_trust;
 
 /// What the prefixes of the streams look like, in their order: colours that can be told apart, and read on light
 /// and dark, and that claim nothing of what the lines say.
@@ -117,6 +118,9 @@ fn open_recording(path: &Path) -> Result<(File, Option<File>), Error> {
         path: path.as_os_str().to_owned(),
         why: reason(&error),
     };
+    if let Ok(found) = std::fs::symlink_metadata(path) {
+        may_trust(path, &found).map_err(failed)?;
+    }
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600).custom_flags(libc::O_NOCTTY);
     let (file, is_new) = match options.clone().create_new(true).open(path) {
@@ -258,7 +262,7 @@ fn standard(stream: Stream) -> Result<BorrowedFd<'static>, Error> {
         Stream::Stdout => 1,
         Stream::Stderr => 2,
     };
-    descriptors::open_descriptor(number)
+    descriptors::standard_stream(number)
         .map_err(|source| Error::Output { what: format!("standard stream {number}"), source })
 }
 

@@ -22,7 +22,7 @@ pub fn say_error(error: &Error, patience: &Arc<Patience>) {
 }
 
 fn write(line: &str, patience: &Arc<Patience>) {
-    if let Ok(stderr) = descriptors::open_descriptor(2) {
+    if let Ok(stderr) = descriptors::standard_stream(2) {
         // In one piece, so that nothing of the command's comes between. See `say` for what is lost.
         let line = format!("{}{line}", status_line::clearing());
         let _ = Destination::new(Outlet::Standard(stderr), "standard error", patience)

@@ -1,9 +1,9 @@
 //! The result in a place of its own: a file that is there whole or not at all, or an open descriptor.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::model::event::Event;
 use crate::sink::destination::{Destination, Lost, Outlet, Patience};
 use crate::sink::write_json_line;
 use crate::sys::descriptors;
+use crate::sys::shared_folder::{folder_of, may_trust};
 
 /// How many links are followed before they count as a circle; what the kernel takes too.
 const MAX_LINKS: usize = 40;
@@ -63,14 +64,11 @@ impl ResultFile {
     pub fn at_descriptor(number: i32) -> Result<Self, Error> {
         let given = OsString::from(format!("fd:{number}"));
         let open = || {
-            let fd = descriptors::open_descriptor(number)?;
-            if !descriptors::is_writable(fd)? {
+            let fd = descriptors::take_over(number)?;
+            if !descriptors::is_writable(fd.as_fd())? {
                 return Err(io::Error::other("it is not open for writing"));
             }
-            if number > 2 {
-                descriptors::set_close_on_exec(fd)?;
-            }
-            fd.try_clone_to_owned()
+            Ok(fd)
         };
         let fd = open().map_err(|error| file_error(given.clone(), &error))?;
         Ok(Self { given, place: Place::Open(fd) })
@@ -261,25 +259,6 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::from_raw_os_error(libc::ELOOP))
-}
-
-/// Refuses what somebody else has laid where all may lay something, as in `/tmp`. The kernel does that for who opens
-/// it to make it (`fs.protected_symlinks` and the like, `proc_sys_fs(5)`); here links are followed by hand, and files
-/// replaced.
-fn may_trust(path: &Path, found: &Metadata) -> io::Result<()> {
-    let folder = fs::metadata(folder_of(path))?;
-    let is_everyones = folder.mode() & 0o1002 == 0o1002;
-    if is_everyones && ![geteuid().as_raw(), folder.uid()].contains(&found.uid()) {
-        return Err(io::Error::other("it is another user's, in a folder that all may write in"));
-    }
-    Ok(())
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
 }
 
 fn may_write(path: &Path) -> io::Result<()> {

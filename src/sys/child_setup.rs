@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::ptr;
 
 use nix::errno::Errno;
+use nix::unistd::Pid;
 
 use crate::model::error::Error;
 use crate::model::rlimits::Rlimit;
@@ -145,20 +146,21 @@ impl Prepared {
         let parent = std::process::id();
         let mut child = Child { prepared: self, session, streams, to_reset, parent, failure: None };
         let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
-        // SAFETY: one past the end of the allocation, as the top of a stack that grows down.
+        // SAFETY: one past the end of the allocation, as the top of a stack that grows down; aligned as u128 is.
         let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: CLONE_VFORK holds this thread until the child has called exec or ended, so the stack and
-        // `child` outlive its use of them and nobody else touches them meanwhile.
+        // `child` outlive its use of them and nobody else touches them meanwhile. What the child runs allocates
+        // nothing, takes no lock that another thread could hold, does not unwind, and needs little of the stack;
+        // no handler of ours runs in it, since their signals are blocked.
         let pid = unsafe { libc::clone(enter, top.cast(), flags, (&raw mut child).cast()) };
         let failure = child.failure;
         let pid = Errno::result(pid).map_err(|errno| spawn_error("fork", errno))?;
         match failure {
             None => Ok(pid),
             Some((step, errno)) => {
-                // It ended by itself right after it had said so.
-                // SAFETY: no status is asked for.
-                unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+                // It ended by itself right after it had said so. How is no matter.
+                let _ = nix::sys::wait::waitpid(Pid::from_raw(pid), None);
                 Err(self.explain(step, errno))
             }
         }
@@ -318,24 +320,21 @@ impl Child<'_> {
     }
 
     fn exec_one(&mut self, index: usize) -> Errno {
-        let prepared = &mut *self.prepared;
-        let path = &prepared.candidates[index];
-        // SAFETY: `environ` is read only, and nobody changes it while this thread is in the child.
-        let environment =
-            prepared.environment.as_ref().map_or_else(|| unsafe { environ }, PointerArray::as_ptr);
-        let mut errno = execve(path, prepared.argv.as_ptr(), environment);
+        let Prepared { candidates, argv, shell_argv, environment, .. } = &mut *self.prepared;
+        let path = &candidates[index];
+        let mut errno = execve(path, argv, environment.as_ref());
         for _ in 0..BUSY_TRIES {
             if errno != Errno::ETXTBSY {
                 break;
             }
             // SAFETY: reads one live value.
             unsafe { libc::nanosleep(&raw const BUSY_WAIT, ptr::null_mut()) };
-            errno = execve(path, prepared.argv.as_ptr(), environment);
+            errno = execve(path, argv, environment.as_ref());
         }
         if errno == Errno::ENOEXEC {
             // A script without a first line that names its interpreter: it is the shell's.
-            prepared.shell_argv.pointers[1] = path.as_ptr();
-            errno = execve(c"/bin/sh", prepared.shell_argv.as_ptr(), environment);
+            shell_argv.pointers[1] = path.as_ptr();
+            errno = execve(c"/bin/sh", shell_argv, environment.as_ref());
         }
         errno
     }
@@ -345,14 +344,16 @@ unsafe extern "C" {
     static environ: *const *const libc::c_char;
 }
 
-/// Returns only where it failed.
-fn execve(
-    path: &CStr,
-    argv: *const *const libc::c_char,
-    environment: *const *const libc::c_char,
-) -> Errno {
-    // SAFETY: all three are NUL-terminated and live.
-    unsafe { libc::execve(path.as_ptr(), argv, environment) };
+/// Returns only where it failed. Without an environment it is our own.
+fn execve(path: &CStr, argv: &PointerArray, environment: Option<&PointerArray>) -> Errno {
+    let environment = match environment {
+        Some(environment) => environment.as_ptr(),
+        // SAFETY: it is only read, and nothing of ours ever changes a variable.
+        None => unsafe { environ },
+    };
+    // SAFETY: the path ends in NUL. The arrays end in NULL, and each pointer before it leads to a string that ends in
+    // NUL: the array's own, or the candidate that was put into the shell's just now. All of them are live.
+    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), environment) };
     Errno::last()
 }
 
@@ -452,6 +453,40 @@ fn spawn_error(step: &'static str, errno: Errno) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What exec would read from there.
+    fn strings(array: &PointerArray) -> Vec<String> {
+        let mut found = Vec::new();
+        for at in 0.. {
+            // SAFETY: there is another pointer, since none was the NULL that ends them.
+            let place = unsafe { array.as_ptr().add(at) };
+            // SAFETY: as above.
+            let string = unsafe { *place };
+            if string.is_null() {
+                break;
+            }
+            // SAFETY: it is one of the array's own, which end in NUL.
+            let string = unsafe { CStr::from_ptr(string) };
+            found.push(string.to_str().expect("it is UTF-8").to_owned());
+        }
+        found
+    }
+
+    #[test]
+    fn what_was_prepared_is_there_to_be_read_wherever_it_was_moved_to() {
+        let array = |words: &[&str]| {
+            let strings = words.iter().map(|word| c_string("argument", OsStr::new(word)));
+            PointerArray::new(strings.collect::<Result<_, _>>().expect("no NUL in it"))
+        };
+        let arrays = [array(&["ls", "", "-l ü"]), array(&[]), array(&["A=1"])];
+        let mut arrays: Vec<PointerArray> = arrays.into_iter().rev().collect();
+        assert_eq!(strings(&arrays[0]), ["A=1"]);
+        assert_eq!(strings(&arrays[1]), [""; 0]);
+        assert_eq!(strings(&arrays[2]), ["ls", "", "-l ü"]);
+        let candidate = c"/bin/ls".to_owned();
+        arrays[2].pointers[1] = candidate.as_ptr();
+        assert_eq!(strings(&arrays[2]), ["ls", "/bin/ls", "-l ü"]);
+    }
 
     fn paths(command: &str, path: Option<&str>) -> Vec<String> {
         let found = candidates(OsStr::new(command), path.map(OsStr::new)).expect("no NUL in it");

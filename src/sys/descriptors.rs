@@ -8,16 +8,38 @@ use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::fstat;
 
-/// A descriptor by its number, checked to be open.
+/// A standard stream by its number, checked to be open.
+///
+/// # Errors
+///
+/// EBADF where it is not open, or no standard stream.
+pub fn standard_stream(number: RawFd) -> io::Result<BorrowedFd<'static>> {
+    if !(0..=2).contains(&number) {
+        return Err(Errno::EBADF.into());
+    }
+    // SAFETY: F_GETFD only reads; a number that is no descriptor gives EBADF.
+    Errno::result(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
+    // SAFETY: it is open, and this process never closes a standard stream but only puts others in its place.
+    Ok(unsafe { BorrowedFd::borrow_raw(number) })
+}
+
+/// An inherited descriptor by its number, as one of our own. One that is no standard stream is not passed on to the
+/// command any more.
 ///
 /// # Errors
 ///
 /// EBADF where it is not open.
-pub fn open_descriptor(number: RawFd) -> io::Result<BorrowedFd<'static>> {
-    // SAFETY: F_GETFD only reads; a number that is no descriptor gives EBADF.
-    Errno::result(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
-    // SAFETY: it is open, and inherited descriptors are never closed by this process while it is used.
-    Ok(unsafe { BorrowedFd::borrow_raw(number) })
+pub fn take_over(number: RawFd) -> io::Result<OwnedFd> {
+    const FIRST: libc::c_int = 3;
+    // SAFETY: plain numbers; one that is no descriptor gives EBADF.
+    let own = Errno::result(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, FIRST) })?;
+    // SAFETY: the kernel has just made it for us, so nobody else owns it.
+    let own = unsafe { OwnedFd::from_raw_fd(own) };
+    if number > 2 {
+        // SAFETY: plain numbers; whoever has it does not lose it by this.
+        Errno::result(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    }
+    Ok(own)
 }
 
 /// Whether it was opened for writing.
@@ -133,10 +155,4 @@ pub fn release_stdin() -> io::Result<()> {
     // SAFETY: plain numbers; nothing in this process owns descriptor 0.
     Errno::result(unsafe { libc::dup3(null.as_fd().as_raw_fd(), 0, libc::O_CLOEXEC) })?;
     Ok(())
-}
-
-/// Takes ownership of a descriptor that `pidfd_open(2)` or the like returned as a number.
-pub(super) fn own(number: RawFd) -> OwnedFd {
-    // SAFETY: the kernel has just made it for us, so nobody else owns it.
-    unsafe { OwnedFd::from_raw_fd(number) }
 }

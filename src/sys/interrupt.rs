@@ -41,7 +41,7 @@ extern "C" fn nothing(_: i32) {}
 /// What `sigaction(2)` says; it does not fail for a signal that exists.
 pub fn prepare() -> std::io::Result<()> {
     NUMBER.store(choose(), Ordering::Relaxed);
-    // SAFETY: an all-zero sigaction is a valid one: no flags, an empty mask.
+    // SAFETY: an all-zero sigaction is a valid one: no flags, an empty mask, no pointer.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(i32) as usize;
     // SAFETY: the handler does nothing, so it is safe at any moment; the pointers are to live values.
@@ -63,8 +63,10 @@ impl Interruptible {
     pub fn interrupt(&self) {
         let thread = self.0.load(Ordering::Acquire);
         if thread != 0 {
-            // SAFETY: plain numbers; a thread that has ended meanwhile gives ESRCH, which is no loss.
-            let _ = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, number()) };
+            let process = std::process::id();
+            // SAFETY: plain numbers. A thread that has ended meanwhile gives ESRCH, which is no loss, and another
+            // one of ours that has its id runs a handler that does nothing.
+            let _ = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, number()) };
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod interrupt;
 mod memory;
 pub mod pty;
 pub mod session;
+pub mod shared_folder;
 pub mod signals;
 pub mod start;
 pub mod terminal;

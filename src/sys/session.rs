@@ -1,9 +1,11 @@
 //! A process of its own: a child that shares nothing with whoever started it.
 
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use nix::errno::Errno;
+use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 /// Which side of a fork this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,28 +19,25 @@ pub enum Side {
 
 /// Starts a process that goes on in this program on its own.
 ///
-/// Only while there is one thread: another could hold a lock that the child then never gets.
-///
 /// # Errors
 ///
-/// What `fork(2)` says; in the child nothing can fail that it could not go on without.
+/// What `fork(2)` says, and where there is more than one thread: another could hold a lock that the child then never
+/// gets. In the child nothing can fail that it could not go on without.
 pub fn fork_away(kept: &[BorrowedFd<'_>]) -> io::Result<Side> {
-    // SAFETY: there is one thread, as the caller promises, so the child is as whole as the parent.
+    if fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("there are other threads"));
+    }
+    // SAFETY: there is one thread, this one, and nobody else could make another. So the child is as whole as the
+    // parent.
     let pid = Errno::result(unsafe { libc::fork() })?;
     if pid != 0 {
         return Ok(Side::Parent);
     }
     // It is no group's leader, being new, so this cannot fail.
     let _ = nix::unistd::setsid();
-    for stream in 0..=2 {
-        // SAFETY: plain numbers and a literal; the standard streams are nobody's objects.
-        unsafe {
-            let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-            if null >= 0 && null != stream {
-                libc::dup2(null, stream);
-                libc::close(null);
-            }
-        }
+    // Where there is no /dev/null, the streams stay whose they were.
+    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = dup2_stdin(&null).and(dup2_stdout(&null)).and(dup2_stderr(&null));
     }
     let mut kept: Vec<RawFd> = kept.iter().map(AsRawFd::as_raw_fd).filter(|&fd| fd > 2).collect();
     kept.sort_unstable();
@@ -54,7 +53,8 @@ pub fn fork_away(kept: &[BorrowedFd<'_>]) -> io::Result<Side> {
 
 fn close_between(first: RawFd, last: RawFd) {
     let (first, last) = (first.cast_unsigned(), last.cast_unsigned());
-    // SAFETY: plain numbers; what is closed here was opened by the parent's parts, none of which run on here.
+    // SAFETY: plain numbers. What is closed here was opened by the parent's parts, none of which run on here: whoever
+    // still has the number of one in this process only finds it closed.
     let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
@@ -69,6 +69,21 @@ pub fn ignore_keys(command: &mut std::process::Command) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it calls nothing but signal(2).
+    // SAFETY: between fork and exec it calls nothing but signal(2), and allocates nothing.
     unsafe { command.pre_exec(ignore) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_with_other_threads_is_not_forked() {
+        let (held, waits) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || waits.recv().is_err());
+        let forked = fork_away(&[]);
+        drop(held);
+        assert!(other.join().expect("it only waits"));
+        assert!(forked.is_err());
+    }
 }

@@ -38,7 +38,7 @@ pub fn is_ignored(signal: Signal) -> bool {
 
 /// The same of a signal's number.
 pub(super) fn is_ignored_number(signal: i32) -> bool {
-    // SAFETY: an all-zero sigaction is a valid one.
+    // SAFETY: of an all-zero sigaction every field is a valid one: numbers, and a pointer that may be none.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action the call only reads, into a live value.
     let read = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
@@ -47,7 +47,8 @@ pub(super) fn is_ignored_number(signal: i32) -> bool {
 
 /// Gives a signal its default disposition. Async-signal-safe.
 pub(super) fn set_default(signal: Signal) {
-    // SAFETY: the default runs no code of ours. It fails only for numbers that are no signal's.
+    // SAFETY: the default runs no code of ours. It fails only where there is nothing to change: for KILL, STOP and
+    // the signals that the C library keeps to itself.
     unsafe { libc::signal(signal.number(), libc::SIG_DFL) };
 }
 
@@ -240,10 +241,11 @@ impl Signals {
         let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: writes to one live value. It does not fail.
         unsafe { libc::sigpending(&raw mut pending) };
-        // SAFETY: reads one live value.
-        STOPS
-            .into_iter()
-            .find(|stop| unsafe { libc::sigismember(&raw const pending, stop.number()) == 1 })
+        let waits = |stop: &Signal| {
+            // SAFETY: reads one live value.
+            unsafe { libc::sigismember(&raw const pending, stop.number()) == 1 }
+        };
+        STOPS.into_iter().find(waits)
     }
 
     /// Takes a signal from the kernel's hands that waits to stop us.
@@ -263,10 +265,10 @@ impl Signals {
         }
     }
 
-    /// Has a signal that stops a process wait to stop us, as if somebody had sent it.
+    /// Has a signal that stops a process wait to stop us, as if somebody had sent it: it is blocked in every thread of
+    /// ours.
     pub fn ask_to_stop(&self, signal: Signal) {
-        // SAFETY: plain numbers. It is blocked in every thread of ours, so it waits for the process.
-        unsafe { libc::kill(libc::getpid(), signal.number()) };
+        send_to_us(signal);
     }
 
     /// Lets the signals that stop a process act, by their default, and returns when we were continued; or at
@@ -291,6 +293,13 @@ impl Signals {
     }
 }
 
+fn send_to_us(signal: Signal) {
+    if let Ok(named) = NixSignal::try_from(signal.number()) {
+        // It fails for no process that is there.
+        let _ = nix::sys::signal::kill(nix::unistd::getpid(), named);
+    }
+}
+
 /// Ends the process by this signal, without a core. Returns where that cannot be: process 1 has no default
 /// actions, and a signal that is ignored does nothing.
 pub fn end_by(signal: Signal) {
@@ -298,8 +307,8 @@ pub fn end_by(signal: Signal) {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     set_default(signal);
     if let Ok(named) = NixSignal::try_from(signal.number()) {
-        // SAFETY: plain numbers. It waits until it is let through, for any thread of ours.
-        unsafe { libc::kill(libc::getpid(), signal.number()) };
+        // It waits until it is let through, for any thread of ours.
+        send_to_us(signal);
         // It fails for no set of signals.
         let _ = pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&SigSet::from(named)), None);
     }

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -18,7 +18,6 @@ use crate::model::outcome::{Ended, Usage};
 use crate::model::rlimits::Resource;
 use crate::model::signal::Signal;
 use crate::sys::child_setup::Session;
-use crate::sys::descriptors;
 
 /// One process, as it was when it was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,8 +114,7 @@ impl Tree {
             tree.inherited =
                 tree.walk().into_iter().map(|process| (process.pid, process.start)).collect();
         }
-        // SAFETY: PR_SET_CHILD_SUBREAPER takes plain numbers.
-        Errno::result(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })?;
+        nix::sys::prctl::set_child_subreaper(true)?;
         Ok(tree)
     }
 
@@ -280,7 +278,8 @@ fn open_pidfd(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: plain numbers.
     let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
     let fd = i32::try_from(fd).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    Ok(descriptors::own(fd))
+    // SAFETY: the kernel has just made it for us, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Whether a process does nothing about this signal: it neither handles nor ignores it, so that the signal's
@@ -313,8 +312,7 @@ pub struct Dead {
 /// ECHILD where there are no children, or what else `waitid(2)` says.
 pub fn next_dead() -> io::Result<Option<Dead>> {
     let info = peek()?;
-    // SAFETY: waitid filled in the fields of a child's siginfo, or left all of it zero.
-    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    let (pid, status) = id_and_status(&info);
     if pid == 0 {
         return Ok(None);
     }
@@ -326,6 +324,15 @@ pub fn next_dead() -> io::Result<Option<Dead>> {
         Ended::Signaled { signal, core_dumped: info.si_code == libc::CLD_DUMPED }
     };
     Ok(Some(Dead { pid, ended }))
+}
+
+/// Whose status it is, and the status; of no child, zeros.
+fn id_and_status(info: &libc::siginfo_t) -> (i32, i32) {
+    // SAFETY: whatever was filled in, these fields lie within it and are numbers, of which all are valid.
+    let pid = unsafe { info.si_pid() };
+    // SAFETY: as above.
+    let status = unsafe { info.si_status() };
+    (pid, status)
 }
 
 /// What `waitid(2)` tells of any ended child, leaving its status where it is; a zero id is none.
@@ -347,8 +354,7 @@ pub fn stopped_by(child: i32) -> Option<Signal> {
     let child = libc::id_t::try_from(child).ok()?;
     // SAFETY: writes to one live value. With WNOHANG it does not wait.
     Errno::result(unsafe { libc::waitid(libc::P_PID, child, &raw mut info, flags) }).ok()?;
-    // SAFETY: waitid filled in the fields of a child's siginfo, or left all of it zero.
-    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    let (pid, status) = id_and_status(&info);
     if pid == 0 { None } else { Signal::from_number(status) }
 }
 
@@ -398,7 +404,7 @@ pub fn limit_of(pid: i32, resource: Resource) -> io::Result<(u64, u64)> {
 ///
 /// What `wait4(2)` says.
 pub fn reap(pid: i32) -> io::Result<Usage> {
-    // SAFETY: an all-zero rusage is a valid one.
+    // SAFETY: an all-zero rusage is a valid one: it has numbers alone.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
     // SAFETY: writes to two live values.

@@ -1,13 +1,15 @@
 //! The private folder: who can open it, where it is, and that nothing of it stays.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::json;
 
 use super::{callable, is_empty, node, python, value};
-use crate::harness::{Runcast, ndjson, scratch, wait_until};
+use crate::harness::{Runcast, ndjson, root, scratch, wait_until};
 
 #[test]
 fn nothing_is_left_in_the_temporary_folder_on_any_way_out() {
@@ -97,4 +99,33 @@ fn a_killed_runcast_takes_the_command_along_and_a_later_one_removes_its_folder()
     assert_eq!(fs::metadata(&left).expect("it is there").permissions().mode() & 0o777, 0o700);
     callable("", "exit 0").env("TMPDIR", folder.path()).run().exited(0);
     is_empty(folder.path());
+}
+
+#[test]
+fn what_another_user_laid_in_the_temporary_folder_is_neither_entered_nor_removed() {
+    let Some(()) = root() else { return };
+    let folder = scratch();
+    let shared = folder.path().join("tmp");
+    fs::create_dir(&shared).expect("there is room");
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("it is ours");
+    let outside = folder.path().join("outside");
+    fs::create_dir(&outside).expect("there is room");
+    fs::write(outside.join("input"), "").expect("there is room");
+    symlink(&outside, shared.join("runcast-call-link")).expect("it can be made");
+    let theirs = shared.join("runcast-call-theirs");
+    fs::create_dir(&theirs).expect("there is room");
+    fs::write(theirs.join("input"), "").expect("there is room");
+    mkfifo(&shared.join("runcast-call-fifo"), Mode::S_IRWXU).expect("it can be made");
+    for planted in [&theirs, &outside] {
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+        fs::File::open(planted).and_then(|planted| planted.set_modified(then)).expect("it is ours");
+    }
+    for planted in ["runcast-call-link", "runcast-call-theirs", "runcast-call-fifo"] {
+        lchown(shared.join(planted), Some(1234), Some(1234)).expect("root may");
+    }
+    let copy = "cp \"$RUNCAST_INPUT\" \"$RUNCAST_RESULT\"";
+    let ran = callable("--input 1", copy).env("TMPDIR", &shared).run().exited(0);
+    assert_eq!(value(&ran), &json!(1));
+    assert!(outside.join("input").exists() && theirs.join("input").exists());
+    assert_eq!(fs::read_dir(&shared).expect("it is there").count(), 3);
 }

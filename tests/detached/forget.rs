@@ -122,7 +122,11 @@ fn whatever_else_is_in_its_folder_goes_too() {
     let name = std::ffi::OsStr::from_bytes(b"not \xff text");
     fs::write(home.path("x").join(name), "").expect("it can be written");
     std::os::unix::fs::symlink("/etc/passwd", home.path("x").join("link")).expect("it can be made");
+    let outside = home.folder.path().join("outside");
+    fs::write(&outside, "kept").expect("it can be written");
+    fs::hard_link(&outside, home.path("x").join("hard")).expect("it can be made");
     home.runcast("forget x").run().exited(0);
     assert_eq!(fs::read_dir(&home.runs).expect("it is there").count(), 0);
     assert!(std::path::Path::new("/etc/passwd").exists());
+    assert_eq!(fs::read_to_string(&outside).expect("it is there"), "kept");
 }
