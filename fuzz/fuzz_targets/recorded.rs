@@ -4,8 +4,6 @@
 #![no_main]
 
 use std::borrow::Cow;
-use std::fs::File;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -17,7 +15,6 @@ use runcast::model::template::Template;
 use runcast::sink::Sink;
 use runcast::sink::cast::{Cast, LineEnd, Screen};
 use runcast::sink::cri::Cri;
-use runcast::sink::destination::{Destination, Outlet, Patience};
 use runcast::sink::lined::{Lined, Shows};
 use runcast::sink::log::Log;
 use runcast::sink::logfmt::Logfmt;
@@ -25,14 +22,10 @@ use runcast::sink::ndjson::Ndjson;
 use runcast::sink::prefixed::{LinePrefix, Prefixed};
 use runcast::sink::snapshot::Snapshot;
 use runcast::sink::text::Text;
+use runcast_fuzz::destination;
 
 /// Up to here microseconds fit into a double, there and back.
 const EXACT: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
-
-fn destination() -> Destination {
-    let null = File::create("/dev/null").expect("it is there");
-    Destination::new(Outlet::Opened(null.into()), "nothing", &Arc::new(Patience::default()))
-}
 
 /// One sink of each kind.
 fn sinks() -> [Box<dyn Sink>; 8] {
