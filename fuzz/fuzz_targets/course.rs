@@ -78,7 +78,7 @@ impl Log {
                 Some(Due::Act(action)) => self.note(action),
                 Some(Due::Limit(reason)) => {
                     self.timeouts += usize::from(reason == StopReason::Timeout);
-                    course.stop(reason, facts.now).map(|action| self.note(action));
+                    course.stop(reason, facts.now).into_iter().for_each(|action| self.note(action));
                 }
                 Some(Due::EndDrain) => (0..2).for_each(|_| course.stream_ended()),
                 Some(Due::MemorySample | Due::Drain | Due::EndPatience) => {}
@@ -106,42 +106,26 @@ fuzz_target!(|run: Run| {
     for (after, step) in run.steps {
         facts.now += milliseconds(after);
         let now = facts.now;
-        let action = match step {
+        let mut action = None;
+        match step {
             Step::Nothing { idle, is_held_back } => {
                 (facts.idle, facts.is_held_back) = (milliseconds(idle).min(now), is_held_back);
-                None
             }
-            Step::Ends => {
-                course.command_ended(now);
-                None
-            }
-            Step::StreamEnds => {
-                course.stream_ended();
-                None
-            }
+            Step::Ends => course.command_ended(now),
+            Step::StreamEnds => course.stream_ended(),
             Step::TooMuch(is_memory) => {
                 let reason = if is_memory { StopReason::Memory } else { StopReason::Output };
-                course.stop(reason, now)
+                action = course.stop(reason, now);
             }
-            Step::Term => course.terminate(Signal::TERM, now),
-            Step::HangUp => course.hang_up(now),
-            Step::Fails => course.abort(now),
-            Step::Hurry => {
-                course.hurry();
-                None
-            }
-            Step::CannotKill => {
-                if log.is_killing {
-                    course.cannot_kill();
-                }
-                None
-            }
-            Step::AllGo => {
-                facts.are_gone = true;
-                None
-            }
-        };
-        action.map(|action| log.note(action));
+            Step::Term => action = course.terminate(Signal::TERM, now),
+            Step::HangUp => action = course.hang_up(now),
+            Step::Fails => action = course.abort(now),
+            Step::Hurry => course.hurry(),
+            Step::CannotKill if log.is_killing => course.cannot_kill(),
+            Step::CannotKill => {}
+            Step::AllGo => facts.are_gone = true,
+        }
+        action.into_iter().for_each(|action| log.note(action));
         log.follow(&mut course, &facts);
     }
     // Then the command ends, and all with it.

@@ -3,8 +3,6 @@
 
 #![no_main]
 
-use std::fs::File;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -13,18 +11,12 @@ use libfuzzer_sys::fuzz_target;
 use runcast::model::event::Stream;
 use runcast::model::lines::{LineCutter, Piece, without_end};
 use runcast::model::spec::{Level, Split};
-use runcast::sink::destination::{Destination, Outlet, Patience};
 use runcast::sink::lined::LineFormat;
 use runcast::sink::log::Log;
 use runcast::sink::logfmt::Logfmt;
 use runcast::sink::ndjson::Ndjson;
-use runcast_fuzz::Reads;
+use runcast_fuzz::{Reads, destination};
 use serde_json::Value;
-
-fn destination() -> Destination {
-    let null = File::create("/dev/null").expect("it is there");
-    Destination::new(Outlet::Opened(null.into()), "nothing", &Arc::new(Patience::default()))
-}
 
 /// The bytes of a field, exact where there is base64.
 fn bytes(event: &Value, text: &str) -> Vec<u8> {
@@ -62,7 +54,8 @@ fn pairs(mut line: &str) -> Value {
 fuzz_target!(|input: (u8, u8, u8, Reads, &[u8])| {
     let (format, split, more, reads, stream) = input;
     let split = [Split::Lf, Split::Cr, Split::Nul][usize::from(split % 3)];
-    let mut format: (Box<dyn LineFormat>, &str, fn(&str) -> Value) = match format % 3 {
+    type Format = (Box<dyn LineFormat>, &'static str, fn(&str) -> Value);
+    let mut format: Format = match format % 3 {
         0 => (Box::new(Ndjson::new(destination(), &[], false)), "content", json),
         1 => (Box::new(Log::new(destination(), split, Level::Info)), "message", json),
         _ => (Box::new(Logfmt::new(destination(), split, Level::Info)), "msg", pairs),

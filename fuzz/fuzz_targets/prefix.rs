@@ -1,5 +1,5 @@
 //! Whatever is typed as a prefix or a pattern of times, it is refused or stands before each line, whatever the time:
-//! as one line's beginning, and each line behind it as it was. Written out, a template is read as the same.
+//! as one line's beginning, and each line behind it as it was. A template written out is what was typed.
 
 #![no_main]
 
@@ -46,7 +46,7 @@ fuzz_target!(|input: (i64, u64, u32, i16, &str)| {
     let template = Template::parse(typed);
     let by_time = TimeFormat::parse(typed).map(Template::of_time);
     if let Ok(template) = &template {
-        assert_eq!(Template::parse(&written(template)).as_ref(), Ok(template));
+        assert_eq!(written(template), typed);
     }
     let zone = jiff::tz::Offset::from_seconds(i32::from(zone)).expect("it is less than a day");
     for template in [template, by_time].into_iter().flatten() {

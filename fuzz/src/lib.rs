@@ -1,6 +1,10 @@
 //! What the targets have in common: from the bytes that the fuzzer makes to what reads give.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use libfuzzer_sys::arbitrary::{Arbitrary, Result, Unstructured};
+use runcast::sink::destination::{Destination, Outlet, Patience};
 
 /// How long the reads are that give a stream, over and over again.
 #[derive(Debug, Clone, Copy)]
@@ -36,4 +40,15 @@ pub fn is_inside_character(text: &[u8], at: usize) -> bool {
             std::str::from_utf8(&text[begin..end]).is_ok_and(|text| text.chars().count() == 1)
         })
     })
+}
+
+/// A destination that takes all, and keeps what is little.
+///
+/// # Panics
+///
+/// Where there is no `/dev/null`.
+#[must_use]
+pub fn destination() -> Destination {
+    let null = File::create("/dev/null").expect("it is there");
+    Destination::new(Outlet::Opened(null.into()), "nothing", &Arc::new(Patience::default()))
 }

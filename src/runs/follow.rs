@@ -209,7 +209,10 @@ impl Follower {
         let mut content = Vec::new();
         loop {
             let have = content.len();
-            content.resize(have + READ_BYTES, 0);
+            // Mostly little has come, if anything, since it was looked for last.
+            let there = segment.file.metadata()?.len().saturating_sub(segment.at + have as u64);
+            let length = usize::try_from(there).unwrap_or(READ_BYTES).min(READ_BYTES);
+            content.resize(have + length, 0);
             let count = segment.file.read_at(&mut content[have..], segment.at + have as u64)?;
             content.truncate(have + count);
             if let Some(end) = memchr::memrchr(b'\n', &content[have..]) {
