@@ -103,8 +103,8 @@ fn check_position(segment: &[u8], after: u64) {
 fuzz_target!(|input: (u8, bool, bool, u16, &[u8])| {
     let (after, is_by_lines, is_late, grows, journal) = input;
     let (after, place) = (u64::from(after), Place::new());
-    let from = if is_by_lines { Since::Lines([after; 2]) } else { Since::Chunk(after) };
-    let mut follower = Follower::new(Arc::new(place.folder()), from);
+    let since = if is_by_lines { Since::Lines([after; 2]) } else { Since::Chunk(after) };
+    let mut follower = Follower::new(Arc::new(place.folder()), since);
     let (mut lines, mut names) = (Vec::new(), HashSet::new());
     for (index, segment) in journal.split(|&byte| byte == SEPARATOR).take(3).enumerate() {
         let head = segment.split(|&byte| byte == b'\n').next().and_then(Before::parse);
@@ -125,6 +125,6 @@ fuzz_target!(|input: (u8, bool, bool, u16, &[u8])| {
     let mut last = Vec::new();
     follower.finish(None, &mut last).expect("it can be read");
     lines.extend_from_slice(&last);
-    check(&lines, journal, from);
+    check(&lines, journal, since);
     bytes_so_far(&place.folder()).expect("it can be read");
 });
