@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Counts the instructions that runcast spends on 100-byte lines and fails if they have become more than what is
-# kept in instructions.txt, by more than a tolerance. Nothing here is timed: a busy machine changes nothing.
+# Counts the instructions that runcast spends on 100-byte lines, and on a command that writes nothing and ends at
+# once, and fails if they have become more than what is kept in instructions.txt, by more than a tolerance. Nothing
+# here is timed: a busy machine changes nothing.
 #
 #   benches/instructions.sh [PATH-OF-RUNCAST]       built if it is not given
 #   BLESS=1 benches/instructions.sh                 keeps what is measured
@@ -44,13 +45,14 @@ trap 'rm -rf "$scratch"' EXIT
 printf -v line '%*s' $((line_bytes - 1)) ''
 awk -v line="${line// /x}" -v lines="$block_lines" 'BEGIN { while (lines-- > 0) print line }' >"$scratch/block"
 
-# The least number of instructions that runcast, without the command, takes for so many blocks.
+# The least number of instructions that runcast, without the command, takes for so many blocks. The environment is
+# the same everywhere, since the C library looks through it at the start.
 count() {
   local format=$1 blocks=$2 least='' found files=()
   while ((blocks-- > 0)); do files+=("$scratch/block"); done
   for ((run = 0; run < runs; run++)); do
-    valgrind --tool=callgrind --trace-children=no --callgrind-out-file=/dev/null --log-file="$scratch/log" \
-      "$runcast" -f "$format" --stdin null -- cat "${files[@]}" >/dev/null ||
+    env -i PATH="$PATH" valgrind --tool=callgrind --trace-children=no --callgrind-out-file=/dev/null \
+      --log-file="$scratch/log" "$runcast" -f "$format" --stdin null -- cat "${files[@]}" >/dev/null ||
       { cat "$scratch/log" >&2; return 1; }
     found=$(sed -n 's/.*Collected *: *\([0-9]*\).*/\1/p' "$scratch/log")
     if [ -z "$least" ] || ((found < least)); then least=$found; fi
@@ -70,31 +72,41 @@ kept() { sed -n "s/^$1 //p" "$kept_file"; }
 
 status=0
 measured=''
-echo "instructions per 1000 lines of $line_bytes bytes, measured and kept:"
-for format in text ndjson; do
-  now=$(per_1000_lines "$format" "${many[$format]}")
-  measured+="$format $now"$'\n'
+
+# Compares what was measured with what is kept under this name.
+compare() {
+  local name=$1 now=$2 before
+  measured+="$name $now"$'\n'
   if [ "${BLESS:-}" = 1 ]; then
-    echo "$format: $now, kept now"
-    continue
+    echo "$name: $now, kept now"
+    return
   fi
-  before=$(kept "$format")
+  before=$(kept "$name")
   if [ -z "$before" ]; then
-    echo "$format: $now, and $kept_file has nothing to compare it with: BLESS=1 keeps it"
+    echo "$name: $now, and $kept_file has nothing to compare it with: BLESS=1 keeps it"
     status=1
   elif ((now * 100 > before * (100 + tolerance) + slack * 100)); then
-    echo "$format: $now, $before: MORE than $tolerance % above"
+    echo "$name: $now, $before: MORE than $tolerance % above"
     status=1
   elif ((now * 100 < before * (100 - tolerance) - slack * 100)); then
-    echo "$format: $now, $before: more than $tolerance % below; BLESS=1 keeps that"
+    echo "$name: $now, $before: more than $tolerance % below; BLESS=1 keeps that"
   else
-    echo "$format: $now, $before: within $tolerance %"
+    echo "$name: $now, $before: within $tolerance %"
   fi
+}
+
+echo "instructions per 1000 lines of $line_bytes bytes, and for a start, measured and kept:"
+for format in text ndjson; do
+  now=$(per_1000_lines "$format" "${many[$format]}")
+  compare "$format" "$now"
+  now=$(count "$format" 0)
+  compare "$format-start" "$now"
 done
 
 if [ "${BLESS:-}" = 1 ]; then
   {
-    echo "# Instructions per 1000 lines of $line_bytes bytes, as benches/instructions.sh counts them on x86_64 with AVX2."
+    echo "# Instructions per 1000 lines of $line_bytes bytes, and for a start, as benches/instructions.sh counts them on"
+    echo "# x86_64 with AVX2."
     echo "# $(rustc --version), $(valgrind --version)"
     printf '%s' "$measured"
   } >"$kept_file"

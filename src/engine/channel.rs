@@ -158,9 +158,12 @@ pub(super) struct ToReader {
 }
 
 /// The way back for one reader's buffers, before its thread is known.
+///
+/// The first buffer is made here and not by the reader: if the other one had freed its own by then, the allocator
+/// would take this one from its heap and clear it, which touches all of it.
 pub(super) fn blocks() -> (Sender<Block>, Blocks) {
     let (back, receiver) = bounded(BLOCKS);
-    (back, Blocks { back: receiver, spare: None, made: 0 })
+    (back, Blocks { back: receiver, spare: Some(Block::new()), made: 1 })
 }
 
 impl ToReader {

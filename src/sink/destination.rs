@@ -137,7 +137,8 @@ impl Destination {
         if self.buffer.len() - self.filled < at_least {
             self.flush()?;
             if self.buffer.len() < at_least {
-                self.buffer.resize(at_least.max(BUFFER_BYTES), 0);
+                // It is empty, and what a short run does not touch of a new one costs nothing.
+                self.buffer = vec![0; at_least.max(BUFFER_BYTES)];
             }
         }
         Ok(&mut self.buffer[self.filled..])

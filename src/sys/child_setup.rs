@@ -7,6 +7,7 @@
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -24,8 +25,10 @@ use crate::sys::signals;
 /// Where commands are looked for when the command's environment has no PATH; what `execvp(3)` takes.
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The child's stack. It calls a handful of system calls; glibc's wrappers need a few hundred bytes.
-const STACK_BYTES: usize = 64 * 1024;
+/// The child's stack, a piece of ours. It calls a handful of system calls, and the C library's wrappers need a few
+/// hundred bytes of it. Smaller, and the child overwrites what we have there; bigger, and pages of our stack are
+/// touched for it that nothing has used yet.
+const STACK_BYTES: usize = 16 * 1024;
 
 /// How often and how long to wait for a file that another thread or process is still writing, `ETXTBSY`: it
 /// has just been made, and a fork elsewhere holds it open for a moment until its own exec.
@@ -145,9 +148,9 @@ impl Prepared {
     ) -> Result<i32, Error> {
         let parent = std::process::id();
         let mut child = Child { prepared: self, session, streams, to_reset, parent, failure: None };
-        let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
-        // SAFETY: one past the end of the allocation, as the top of a stack that grows down; aligned as u128 is.
-        let top = unsafe { stack.as_mut_ptr().add(stack.len()) };
+        let mut stack = [MaybeUninit::<u128>::uninit(); STACK_BYTES / size_of::<u128>()];
+        // A stack grows down.
+        let top = stack.as_mut_ptr_range().end;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: CLONE_VFORK holds this thread until the child has called exec or ended, so the stack and
         // `child` outlive its use of them and nobody else touches them meanwhile. What the child runs allocates
