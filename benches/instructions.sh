@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Counts the instructions that runcast spends on 100-byte lines, and on a command that writes nothing and ends at
-# once, and fails if they have become more than what is kept in instructions.txt, by more than a tolerance. Nothing
-# here is timed: a busy machine changes nothing.
+# Counts the instructions that runcast spends on 100-byte lines, and on a command that writes nothing, and fails if
+# they have become more than what is kept in instructions.txt, by more than a tolerance. Nothing here is timed: a
+# busy machine changes nothing.
 #
 #   benches/instructions.sh [PATH-OF-RUNCAST]       built if it is not given
 #   BLESS=1 benches/instructions.sh                 keeps what is measured
@@ -45,14 +45,18 @@ trap 'rm -rf "$scratch"' EXIT
 printf -v line '%*s' $((line_bytes - 1)) ''
 awk -v line="${line// /x}" -v lines="$block_lines" 'BEGIN { while (lines-- > 0) print line }' >"$scratch/block"
 
-# The least number of instructions that runcast, without the command, takes for so many blocks. The environment is
-# the same everywhere, since the C library looks through it at the start.
+# A command that writes nothing. It lasts until all threads are there and wait for it, so that each has the same to do
+# every time.
+silent=(sleep 1)
+
+# The least number of instructions that runcast, without the command, takes for this one. The environment is the same
+# everywhere, since the C library looks through it at the start.
 count() {
-  local format=$1 blocks=$2 least='' found files=()
-  while ((blocks-- > 0)); do files+=("$scratch/block"); done
+  local format=$1 least='' found
+  shift
   for ((run = 0; run < runs; run++)); do
     env -i PATH="$PATH" valgrind --tool=callgrind --trace-children=no --callgrind-out-file=/dev/null \
-      --log-file="$scratch/log" "$runcast" -f "$format" --stdin null -- cat "${files[@]}" >/dev/null ||
+      --log-file="$scratch/log" "$runcast" -f "$format" --stdin null -- "$@" >/dev/null ||
       { cat "$scratch/log" >&2; return 1; }
     found=$(sed -n 's/.*Collected *: *\([0-9]*\).*/\1/p' "$scratch/log")
     if [ -z "$least" ] || ((found < least)); then least=$found; fi
@@ -60,11 +64,18 @@ count() {
   echo "$least"
 }
 
+# The same for so many blocks.
+count_blocks() {
+  local format=$1 blocks=$2 files=()
+  while ((blocks-- > 0)); do files+=("$scratch/block"); done
+  count "$format" cat "${files[@]}"
+}
+
 # For 1000 lines: for one, text takes hardly any.
 per_1000_lines() {
   local format=$1 blocks=$2 with_few with_many
-  with_few=$(count "$format" "$few")
-  with_many=$(count "$format" "$blocks")
+  with_few=$(count_blocks "$format" "$few")
+  with_many=$(count_blocks "$format" "$blocks")
   echo $(((with_many - with_few) * 1000 / ((blocks - few) * block_lines)))
 }
 
@@ -99,7 +110,7 @@ echo "instructions per 1000 lines of $line_bytes bytes, and for a start, measure
 for format in text ndjson; do
   now=$(per_1000_lines "$format" "${many[$format]}")
   compare "$format" "$now"
-  now=$(count "$format" 0)
+  now=$(count "$format" "${silent[@]}")
   compare "$format-start" "$now"
 done
 

@@ -99,8 +99,9 @@ impl ResultFile {
     /// Puts the result in its place, for as long as `patience` lasts where a reader has to take it. A file has
     /// what was staged.
     ///
-    /// A file is not synchronised to its disk before: that costs milliseconds, and after a power cut the old
-    /// one or none is there, never half of one.
+    /// A file is not synchronised to its disk before: that costs milliseconds. So it is whole for whoever looks, however
+    /// runcast ends; after a power cut the old one may be there, or none, or under a new name one that lacks what was
+    /// not on the disk yet.
     ///
     /// # Errors
     ///
