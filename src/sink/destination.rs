@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,6 +24,11 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 /// What a pipe that has room takes without blocking: `PIPE_BUF`.
 const UNBLOCKED_BYTES: usize = 4096;
+
+/// How long a reader has for its next piece once the time of all readers is up. Too short, and one that reads all
+/// the time loses the rest of a result, since it needs its turn of the processor; too long, and the end of a run
+/// whose reader reads nothing comes late.
+const LAST_TURN: Duration = Duration::from_millis(50);
 
 /// Why a destination is of no more use.
 #[derive(Debug)]
@@ -293,8 +299,8 @@ impl Destination {
     fn write_some(&mut self, bytes: &[u8], written: &mut usize) -> Result<(), Lost> {
         let mut rest = &bytes[*written..];
         if self.patience.is_over() {
-            // Another reader's time may be up. What this one takes without being waited for, it gets.
-            if !self.has_room() {
+            // It may be another's fault that the time is up. What this one takes at once it gets.
+            if !self.gets_room() {
                 return Err(Lost::Abandoned);
             }
             rest = &rest[..rest.len().min(UNBLOCKED_BYTES)];
@@ -336,9 +342,20 @@ impl Destination {
         }
     }
 
-    fn has_room(&self) -> bool {
-        let mut fds = [PollFd::new(self.outlet.as_fd(), PollFlags::POLLOUT)];
-        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
+    /// Whether there is room, or is in a moment.
+    fn gets_room(&self) -> bool {
+        let begin = Instant::now();
+        loop {
+            let left = LAST_TURN.saturating_sub(begin.elapsed());
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+            let mut fds = [PollFd::new(self.outlet.as_fd(), PollFlags::POLLOUT)];
+            match poll(&mut fds, timeout) {
+                Ok(count) => return count > 0,
+                // The supervisor goes on saying so.
+                Err(Errno::EINTR) if !left.is_zero() => {}
+                Err(_) => return false,
+            }
+        }
     }
 
     fn wait_for_room(&self) {
