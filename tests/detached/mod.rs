@@ -11,7 +11,6 @@ mod later;
 mod list;
 mod resume;
 mod signal;
-mod soak;
 mod start;
 mod versions;
 mod wait;

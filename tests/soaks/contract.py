@@ -30,7 +30,7 @@ class Findings(list):
 
     def one_of(self, about, seen, expected):
         if seen not in expected:
-            self.add(about, seen, f"one of {expected}")
+            self.add(about, seen, f"one of {short(expected)}")
 
     def true(self, about, seen, expected):
         if not seen:
@@ -47,6 +47,13 @@ def difference(seen, expected):
     place = next((i for i, (a, b) in enumerate(zip(seen, expected)) if a != b), min(len(seen), len(expected)))
     around = slice(max(place - 60, 0), place + 60)
     return (f"at {place} of {len(seen)}: {seen[around]!r}", f"at {place} of {len(expected)}: {expected[around]!r}")
+
+
+def ended(result):
+    """How the command ended, as a plan says it."""
+    if result["signal"] is None:
+        return ("exit", result["exit_code"])
+    return ("signal", number_of(result["signal"]))
 
 
 def number_of(name):
@@ -111,12 +118,12 @@ def joined_chunks(findings, about, shown, split, max_line, is_waiting):
     open_ended = {1: False, 2: False}
     for place, (kind, text, is_partial) in enumerate(shown.pieces):
         where = f"{about}: piece {place + 1}"
-        body, end = text, b""
+        body = text
         if shown.has_ends and not is_partial:
             pattern = {"lf": rb"\n\Z", "cr": rb"\r?\n\Z|\r\Z", "nul": rb"\0\Z"}[split]
             match = re.search(pattern, text)
             if match:
-                body, end = text[: match.start()], match.group()
+                body = text[: match.start()]
             elif any(kind == other for other, _, _ in shown.pieces[place + 1:]):
                 findings.add(f"{where} is whole", text, "a line end")
         if is_partial and not text:
@@ -231,7 +238,7 @@ def is_kept(part, whole, keep):
 
 
 def lines_in(data, split):
-    """How many lines there are, at least and at most: whether a CR and a LF that came apart are one is for the clock."""
+    """How many lines there are at least and at most: a CR and a LF that came apart are one or two, by the clock."""
     if split == "cr":
         high = len(re.findall(rb"\r|\n", data))
         low = len(re.findall(rb"\r\n|\r|\n", data))
