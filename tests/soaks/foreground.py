@@ -299,6 +299,9 @@ class Foreground:
             seen_result = None
         else:
             seen_result = seen.result
+        if self.result_to == "fd" and is_cut and self.code in (125, 141):
+            # A descriptor has its result first, and the output was lost after that.
+            result = None
         recording = self.read_recording(result or seen_result)
         result = result or seen_result or (recording and recording.result)
         if looks.format in ("ndjson", "snapshot") and not is_cut:
@@ -519,8 +522,9 @@ class Foreground:
                 is_part = undelivered or self.is_unread(kind, is_cut)
                 self.compare(f"{looks.format}: stream {kind}", seen, kind, source,
                              0 if is_part else self.least(written, source))
-                # Where a message stands behind an unfinished line, its end is the message's, or that of the line.
-                is_exact = seen.has_ends and not (looks.format == "text" and kind == 2 and self.is_told)
+                # Where a message or the result stands behind a line, its end is theirs, or that of the line.
+                is_behind = self.is_told if kind == 2 else self.result_to == "-"
+                is_exact = seen.has_ends and not (looks.format == "text" and is_behind)
                 if not is_part and is_exact and truth[kind] is None:
                     truth[kind] = seen.streams[kind]
             if looks.quiet and looks.format != "text":
