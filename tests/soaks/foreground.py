@@ -470,7 +470,9 @@ class Foreground:
 
     def is_unread(self, kind, is_cut):
         """Whether not all of what is shown of this stream was read."""
-        return is_cut and (kind == 1 or self.looks.format != "text") or self.is_closed(kind)
+        # From elsewhere nothing more is shown, on neither stream, once either has lost its reader.
+        is_all = self.looks.format != "text" or self.is_far
+        return is_cut and (kind == 1 or is_all) or self.is_closed(kind)
 
     def least(self, written, source):
         return written[1] + written[2] if source == 0 else written[source]
