@@ -61,10 +61,10 @@ def number_of(name):
 
 
 def without_line_end(seen, want):
-    """What was seen without a LF at its end that was added to it, as the beginning of `want` shows."""
+    """What was seen without a line end that was added to it, as the beginning of `want` shows."""
     plain = TOKEN.sub(b"", seen)
     is_added = plain[:-1] == want[: len(plain) - 1] and plain != want[: len(plain)]
-    return seen[:-1] if seen.endswith(b"\n") and is_added else seen
+    return seen[:-1] if seen.endswith((b"\n", b"\0")) and is_added else seen
 
 
 def messages(findings, about, err):
@@ -162,7 +162,8 @@ def stream(findings, about, got, plan, kind, written, secret=None, strips=False,
     if got != beginning and secret:
         # The beginning of a secret is shown at the end, since it is none.
         for length in range(1, len(secret)):
-            if got.endswith(secret[:length]) and got[:-length] == want[: len(got) - length]:
+            plain = got if got.endswith(secret[:length]) else got.removesuffix(b"\n")
+            if plain.endswith(secret[:length]) and plain[:-length] == want[: len(plain) - length]:
                 beginning = got
     if got != beginning:
         findings.add(about, *difference(got, beginning))
