@@ -1,10 +1,10 @@
 //! Recordings, and playing them.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::{events_in, ndjson, root, runcast, scratch};
+use crate::harness::{events_in, ndjson, result_in, root, runcast, scratch};
 
 /// Records `sh -c script` in a file, and returns what was shown meanwhile.
 fn record(file: &Path, options: &str, script: &str) -> crate::harness::Ran {
@@ -88,6 +88,31 @@ fn one_that_cannot_be_made_is_told_before_the_command_starts() {
     run("-f ndjson").failed(125, "file_failed", "--record /no/such/file");
     run("").refused("--record /no/such/file: No such file or directory");
     assert!(!mark.exists());
+}
+
+#[test]
+fn the_recorded_result_is_the_last_word_also_where_its_reader_was_lost_on_it() {
+    let folder = scratch();
+    let (file, cast, result) = (
+        folder.path().join("run.ndjson"),
+        folder.path().join("run.cast"),
+        folder.path().join("result"),
+    );
+    for recording in [&file, &cast] {
+        let full = File::options().write(true).open("/dev/full").expect("it is there");
+        let files = format!("--record {} --result {}", recording.display(), result.display());
+        // Its last record is all that it writes.
+        let ran =
+            runcast(&format!("-q -f log {files}")).puppet("say:one exit:3").stdout(full).run();
+        ran.exited(125);
+    }
+    let recorded = events_in(&file);
+    let (last, result) = (recorded.last().expect("it is there"), result_in(&result));
+    assert_eq!((&last["status"], &last["error"]), (&result["status"], &result["error"]));
+    assert_eq!(last["error"]["code"], "output_failed");
+    let header = fs::read_to_string(&cast).expect("it is text");
+    assert!(header.starts_with("{\"version\":2"), "{header}");
+    assert!(header.contains("\"runcast\":{\"status\":125"), "{header}");
 }
 
 #[test]

@@ -11,6 +11,24 @@ use nix::unistd::mkfifo;
 use crate::harness::{PUPPET, ndjson, result_in, root, runcast, scratch, wait_until};
 
 #[test]
+fn one_that_is_read_is_whole_though_nobody_reads_the_output_of_a_run_that_is_stopped() {
+    let (unread, stdout) = nix::unistd::pipe().expect("there are descriptors");
+    let ran = runcast("-t 0.5 -k 0.2 --result fd:7 --max-output 4M")
+        .puppet("fill:stdout:4M:\\0")
+        .stdout(stdout)
+        .launched("dup:2:7")
+        .run()
+        .exited(124);
+    drop(unread);
+    let (said, err) = (ran.err(), "it is there, and whole");
+    let line = said.lines().find(|line| line.starts_with('{')).expect(err);
+    let result: serde_json::Value = serde_json::from_str(line).expect(err);
+    assert_eq!((&result["status"], &result["stopped_by"]), (&124.into(), &"timeout".into()));
+    // More than a pipe takes at once, as JSON has it.
+    assert!(result["stdout_bytes"].as_u64() > Some(60_000), "{line}");
+}
+
+#[test]
 fn it_goes_to_a_file_whole_and_leaves_nothing_beside() {
     let folder = scratch();
     let path = folder.path().join("result");

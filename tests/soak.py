@@ -14,6 +14,7 @@ The parts, in tests/soaks:
     child.py       the command: does what its plan says
     content.py     the bytes that it writes, and what is to be shown of them
     plan.py        its random steps, and what is known beforehand of its output and its end
+    looks.py       how the output is to look
     world.py       the folder of a case, its processes, its readers
     shown.py       reads all formats
     contract.py    what has to hold of every run
@@ -28,6 +29,7 @@ import os
 import py_compile
 import random
 import resource
+import shlex
 import shutil
 import signal
 import sys
@@ -69,11 +71,12 @@ class Soak:
 
     def tell(self, place, argv):
         """Notes a command line of a case, to be told with what was found."""
-        self.told.setdefault(place.folder, []).append(" ".join(quoted(word) for word in argv))
+        self.told.setdefault(place.folder, []).append(shlex.join(argv))
 
     def command(self, place):
         """The words of a command that does what the plan of this place says."""
-        return ["env", "--ignore-signal=INT", self.python, "-I", "-S", self.child, place.path("plan"), place.path("child")]
+        python = [self.python, "-I", "-S", self.child]
+        return ["env", "--ignore-signal=INT", *python, place.path("plan"), place.path("child")]
 
     def is_over(self):
         return time.monotonic() > self.end or self.failures and not self.options.keep_going
@@ -114,7 +117,7 @@ class Soak:
         self.told.pop(place.folder, None)
 
     def report(self, number, kind, place, found):
-        lines = [f"FOUND in case {number} ({kind}); python3 tests/soak.py --bin {quoted(self.options.bin)} "
+        lines = [f"FOUND in case {number} ({kind}); python3 tests/soak.py --bin {shlex.quote(self.options.bin)} "
                  f"--seed {self.options.seed} --case {number}" + (f" --kind {kind}" if self.options.kind else "")]
         lines += [f"  ran: {argv[:3000]}" for argv in self.told.get(place.folder, [])]
         lines.append(f"  folder: {place.folder}")
@@ -123,10 +126,6 @@ class Soak:
         if len(found) > 12:
             lines.append(f"  and {len(found) - 12} more")
         print("\n".join(lines), flush=True)
-
-
-def quoted(word):
-    return word if word and all(c.isalnum() or c in "-_./=:+,@%" for c in word) else "'" + word.replace("'", "'\\''") + "'"
 
 
 def main():
@@ -142,7 +141,7 @@ def main():
     if options.seed is None:
         options.seed = int.from_bytes(os.urandom(4), "little")
     print(f"soak: seed {options.seed}", flush=True)
-    # Cores would be left in the folders, and this process is to survive its readers as any other.
+    # Cores would be left in the folders.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     soak = Soak(options)
     jobs = 1 if options.case is not None else options.jobs
@@ -166,5 +165,5 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

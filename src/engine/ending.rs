@@ -85,6 +85,7 @@ impl Ending {
         if let Some(file) = result_file.take_if(|file| !file.is_staged()) {
             self.commit(file, sink, display, patience);
         }
+        let shown = std::mem::discriminant(&self.report.delivery);
         if !sink.is_lost()
             && let Err(lost) = sink.event(&self.result(sink, display))
         {
@@ -97,6 +98,11 @@ impl Ending {
         }
         if let Some(file) = result_file.take() {
             self.commit(file, sink, display, patience);
+        }
+        if std::mem::discriminant(&self.report.delivery) != shown {
+            // A recording had its result before.
+            // One that fails on it says so by itself.
+            let _ = sink.amend(&self.result(sink, display));
         }
         if let (Format::Text | Format::Cri, Some(dropped)) =
             (display.format, sink.account().dropped)

@@ -93,7 +93,7 @@ pub(crate) fn recorded(
     let recording: Box<dyn Sink> = if path.as_os_str().as_bytes().ends_with(b".cast") {
         Box::new(Cast::new(out, screen(display), again))
     } else {
-        Box::new(Lined::new(ndjson(out, display), capture, Shows::Pieces))
+        Box::new(Lined::new(ndjson(out, display), capture, Shows::Pieces).with_file(again))
     };
     Ok(Box::new(Tee::new(shown, recording, name, patience)))
 }

@@ -379,7 +379,7 @@ pub struct RunResult<'a> {
     /// where there are any.
     #[serde(skip_serializing_if = "<[i32]>::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
-    pub leftover: &'a [i32],
+    pub leftover: Cow<'a, [i32]>,
     /// The resource limit that ended the command, where that can be known; else null.
     pub limit: Option<LimitHit>,
     /// Seconds from the start of the command to its end.
@@ -476,7 +476,7 @@ impl<'a> RunResult<'a> {
             stderr_lines: stderr.lines,
             undelivered_bytes: None,
             leaked: outcome.leaked,
-            leftover: &outcome.leftover,
+            leftover: Cow::Borrowed(&outcome.leftover),
             limit: outcome.limit,
             duration: Seconds(outcome.duration),
             usage: UsageFields {

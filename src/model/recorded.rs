@@ -15,10 +15,10 @@ use serde_json::value::RawValue;
 
 use crate::model::error::ErrorCode;
 use crate::model::event::{
-    Dropped, ErrorFields, Event, Exited, Heartbeat, LossyText, RunResult, Seconds, Started, Stop,
-    Stream, UsageFields,
+    Base64, Dropped, ErrorFields, Event, Exited, Heartbeat, LossyText, RunResult, Seconds, Started,
+    Stop, Stream, UsageFields, text_fields,
 };
-use crate::model::outcome::StopReason;
+use crate::model::outcome::{LimitHit, StopReason};
 use crate::model::wall_clock::WallClock;
 
 /// One line that was read back.
@@ -123,6 +123,20 @@ fn seconds(number: f64) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|_| format!("{number} is no time"))
 }
 
+/// The bytes of a text, and of the base64 beside it where it is not all.
+fn exact_bytes<'a>(
+    text: Cow<'a, str>,
+    base64: Option<Cow<'a, str>>,
+) -> Result<Cow<'a, [u8]>, String> {
+    Ok(match (base64, text) {
+        (Some(exact), _) => {
+            STANDARD.decode(exact.as_bytes()).map_err(|error| error.to_string())?.into()
+        }
+        (None, Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
+        (None, Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
+    })
+}
+
 #[derive(Deserialize)]
 struct ChunkLine<'a> {
     #[serde(borrow)]
@@ -142,13 +156,7 @@ impl<'a> ChunkLine<'a> {
     fn read(self) -> Result<RecordedChunk<'a>, String> {
         let stream = Stream::from_word(&self.kind)
             .ok_or_else(|| format!("no stream is called '{}'", self.kind))?;
-        let bytes = match (self.base64, self.content) {
-            (Some(exact), _) => {
-                STANDARD.decode(exact.as_bytes()).map_err(|error| error.to_string())?.into()
-            }
-            (None, Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
-            (None, Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
-        };
+        let bytes = exact_bytes(self.content, self.base64)?;
         let at = seconds(self.t)?;
         Ok(RecordedChunk { stream, seq: self.seq, at, bytes, partial: self.partial })
     }
@@ -266,8 +274,14 @@ struct ResultLine<'a> {
     stdout: Cow<'a, str>,
     #[serde(borrow)]
     stderr: Cow<'a, str>,
+    #[serde(borrow)]
+    stdout_base64: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    stderr_base64: Option<Cow<'a, str>>,
     stdout_truncated: bool,
     stderr_truncated: bool,
+    stdout_omitted: Option<u64>,
+    stderr_omitted: Option<u64>,
     #[serde(deserialize_with = "count")]
     stdout_bytes: u64,
     #[serde(deserialize_with = "count")]
@@ -278,6 +292,10 @@ struct ResultLine<'a> {
     stderr_lines: u64,
     undelivered_bytes: Option<u64>,
     leaked: bool,
+    #[serde(default)]
+    leftover: Vec<i32>,
+    #[serde(borrow)]
+    limit: Option<Cow<'a, str>>,
     duration: f64,
     usage: UsageLine,
     record_error: Option<String>,
@@ -294,13 +312,18 @@ fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawVa
     Deserialize::deserialize(deserializer).map(Some)
 }
 
+/// The fields of what is kept of a stream.
+fn kept_fields<'a>(
+    text: Cow<'a, str>,
+    base64: Option<Cow<'a, str>>,
+) -> Result<(LossyText<'a>, Option<Base64<'a>>), String> {
+    exact_bytes(text, base64).map(text_fields)
+}
+
 impl<'a> ResultLine<'a> {
-    /// What people are told of a result, and programs that do not take its line.
     fn read(self) -> Result<RunResult<'a>, String> {
-        let text = |text: Cow<'a, str>| match text {
-            Cow::Borrowed(text) => LossyText(Cow::Borrowed(text.as_bytes())),
-            Cow::Owned(text) => LossyText(Cow::Owned(text.into_bytes())),
-        };
+        let (stdout, stdout_base64) = kept_fields(self.stdout, self.stdout_base64)?;
+        let (stderr, stderr_base64) = kept_fields(self.stderr, self.stderr_base64)?;
         let usage = UsageFields {
             user: Seconds(seconds(self.usage.user)?),
             system: Seconds(seconds(self.usage.system)?),
@@ -314,22 +337,22 @@ impl<'a> ResultLine<'a> {
             timed_out: self.timed_out,
             stopped_by: self.stopped_by.and_then(|word| StopReason::from_word(&word)),
             received: self.received,
-            stdout: text(self.stdout),
-            stderr: text(self.stderr),
-            stdout_base64: None,
-            stderr_base64: None,
+            stdout,
+            stderr,
+            stdout_base64,
+            stderr_base64,
             stdout_truncated: self.stdout_truncated,
             stderr_truncated: self.stderr_truncated,
-            stdout_omitted: None,
-            stderr_omitted: None,
+            stdout_omitted: self.stdout_omitted,
+            stderr_omitted: self.stderr_omitted,
             stdout_bytes: self.stdout_bytes,
             stderr_bytes: self.stderr_bytes,
             stdout_lines: self.stdout_lines,
             stderr_lines: self.stderr_lines,
             undelivered_bytes: self.undelivered_bytes,
             leaked: self.leaked,
-            leftover: &[],
-            limit: None,
+            leftover: Cow::Owned(self.leftover),
+            limit: self.limit.and_then(|word| LimitHit::from_word(&word)),
             duration: Seconds(seconds(self.duration)?),
             usage,
             record_error: self.record_error,
@@ -349,7 +372,7 @@ mod tests {
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 
     use super::*;
-    use crate::model::event::{Chunk, text_fields};
+    use crate::model::event::Chunk;
 
     proptest! {
         #[test]
@@ -376,6 +399,24 @@ mod tests {
         #[test]
         fn no_line_makes_it_panic(line in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&line);
+        }
+    }
+
+    #[test]
+    fn a_result_comes_back_as_it_was_written() {
+        let result = |more: &str| {
+            format!(
+                r#"{{"op":"result","exit_code":null,"signal":"SIGXCPU","core_dumped":true,"status":152,"timed_out":false,"stopped_by":"signal","received":"SIGTERM","stdout":"ä\n\u0000{}","stderr":"","stdout_base64":"w6QKAP8=","stdout_truncated":true,"stderr_truncated":false,"stdout_omitted":9,"stdout_bytes":14,"stderr_bytes":0,"stdout_lines":1,"stderr_lines":0{more},"duration":1.234567,"usage":{{"user":0.5,"system":0.1,"max_rss":1}},"record_error":"full","dropped_bytes":1,"dropped_chunks":2,"result":[1e400],"error":{{"code":"output_failed","message":"x"}}}}"#,
+                char::REPLACEMENT_CHARACTER
+            )
+        };
+        for more in [
+            r#","leaked":false,"limit":null"#,
+            r#","undelivered_bytes":3,"leaked":true,"leftover":[7,8],"limit":"cpu""#,
+        ] {
+            let line = result(more);
+            let Ok(Recorded::Event(event)) = parse(line.as_bytes()) else { panic!("{line}") };
+            assert_eq!(serde_json::to_string(&event).expect("strings into memory"), line);
         }
     }
 

@@ -1,8 +1,11 @@
 //! The result of a run on another machine, as it is told here.
 
-use serde::{Deserialize, Serialize};
-
+use crate::model::event::{ErrorFields, Event, RunResult};
 use crate::model::outcome::{STATUS_DISCONNECTED, StopReason};
+use crate::model::recorded::{Recorded, parse};
+use crate::model::signal::Signal;
+use crate::sink::destination::Lost;
+use crate::sink::{Account, write_json_line};
 
 /// The result, and what it says.
 pub(super) struct ResultLine {
@@ -10,65 +13,127 @@ pub(super) struct ResultLine {
     pub(super) line: Vec<u8>,
 }
 
-/// What a result begins with, before what is kept of the output.
-#[derive(Serialize, Deserialize)]
-struct Head {
-    op: String,
-    exit_code: Option<u8>,
-    signal: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    core_dumped: Option<bool>,
-    status: u8,
-    timed_out: bool,
-    stopped_by: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    received: Option<String>,
+/// What only this side knows of a run that is over.
+pub(super) struct Here<'a> {
+    /// How whoever reads what is shown was lost.
+    pub(super) lost: Option<&'a Lost>,
+    /// The signal that ended the wait for that reader.
+    pub(super) ended_by: Option<Signal>,
+    /// What became of the output.
+    pub(super) account: Account,
+    /// Whether output is shown.
+    pub(super) shows: bool,
 }
 
-/// The result of a run that was stopped since its reader had gone; `None` where it makes no sense.
-pub(super) fn disconnected(over: &ResultLine) -> Option<ResultLine> {
-    const STDOUT: &[u8] = b",\"stdout\":";
-    let at = memchr::memmem::find(&over.line, STDOUT)?;
-    let mut head: Head = serde_json::from_slice(&[&over.line[..at], b"}"].concat()).ok()?;
-    if head.stopped_by.is_none() || head.stopped_by.as_deref() == Some(StopReason::Signal.as_str())
-    {
-        head.stopped_by = Some(StopReason::Disconnect.as_str().to_owned());
-        head.received = None;
+impl Here<'_> {
+    /// The result with what is known here; as it was where that is nothing.
+    pub(super) fn complete(&self, over: ResultLine) -> ResultLine {
+        let Account { record_error, dropped, .. } = &self.account;
+        if self.lost.is_none() && record_error.is_none() && dropped.is_none() {
+            return over;
+        }
+        let Ok(Recorded::Event(Event::Result(mut result))) = parse(over.line.trim_ascii_end())
+        else {
+            return over;
+        };
+        result.record_error.clone_from(record_error);
+        result.dropped_bytes = dropped.map(|dropped| dropped.bytes);
+        result.dropped_chunks = dropped.map(|dropped| dropped.chunks);
+        self.tell_of_reader(&mut result);
+        let status = result.status;
+        let mut line = Vec::new();
+        match write_json_line(&mut line, &Event::Result(result)) {
+            Ok(()) => ResultLine { status, line },
+            Err(_) => over,
+        }
     }
-    if !head.timed_out {
-        head.status = STATUS_DISCONNECTED;
+
+    fn tell_of_reader(&self, result: &mut RunResult<'_>) {
+        match self.lost {
+            None => {}
+            Some(Lost::Gone) => {
+                if matches!(result.stopped_by, None | Some(StopReason::Signal)) {
+                    result.stopped_by = Some(StopReason::Disconnect);
+                    result.received = None;
+                }
+                if !result.timed_out {
+                    result.status = STATUS_DISCONNECTED;
+                }
+            }
+            Some(Lost::Failed(error)) => {
+                result.status = error.status();
+                result.error = Some(ErrorFields::from(error));
+            }
+            Some(Lost::Abandoned) => {
+                let taken = self.account.delivered_bytes + result.dropped_bytes.unwrap_or(0);
+                let all = result.stdout_bytes + result.stderr_bytes;
+                result.undelivered_bytes =
+                    Some(if self.shows { all.saturating_sub(taken) } else { 0 });
+                if let (Some(signal), None) = (self.ended_by, result.stopped_by) {
+                    result.stopped_by = Some(StopReason::Signal);
+                    result.received = Some(signal.to_string());
+                }
+                if result.status == 0 {
+                    result.status = self.ended_by.unwrap_or(Signal::TERM).status();
+                }
+            }
+        }
     }
-    let mut line = serde_json::to_vec(&head).ok()?;
-    line.pop();
-    line.extend_from_slice(&over.line[at..]);
-    Some(ResultLine { status: head.status, line })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sink::DroppedTotals;
+
+    fn over(status: u8, stopped_by: &str, more: &str) -> ResultLine {
+        let timed_out = status == 124;
+        let line = format!(
+            r#"{{"op":"result","exit_code":0,"signal":null,"status":{status},"timed_out":{timed_out},"stopped_by":{stopped_by},"stdout":"{}\n","stderr":"","stdout_base64":"/wo=","stdout_truncated":false,"stderr_truncated":false,"stdout_bytes":2,"stderr_bytes":0,"stdout_lines":1,"stderr_lines":0{more},"leaked":true,"leftover":[9],"limit":null,"duration":0.1,"usage":{{"user":0.0,"system":0.0,"max_rss":1}}}}"#,
+            char::REPLACEMENT_CHARACTER
+        );
+        ResultLine { status, line: (line + "\n").into_bytes() }
+    }
+
+    fn here(lost: Option<&Lost>, ended_by: Option<Signal>) -> Here<'_> {
+        Here { lost, ended_by, account: Account::default(), shows: true }
+    }
+
+    fn said(over: &ResultLine) -> (u8, &str) {
+        (over.status, str::from_utf8(&over.line).expect("it is text"))
+    }
 
     #[test]
     fn what_was_stopped_since_its_reader_had_gone_says_so_and_keeps_all_else() {
-        let result = |status: u8, stopped_by: &str, received: &str| {
-            let rest = r#""stdout":"\u00e9\",\"stdout\":","stderr":"","stdout_base64":"//4=""#;
-            let line = format!(
-                "{{\"op\":\"result\",\"exit_code\":null,\"signal\":\"SIGTERM\",\"status\":{status},\
-                 \"timed_out\":{},\"stopped_by\":{stopped_by}{received},{rest}}}\n",
-                status == 124
-            );
-            ResultLine { status, line: line.into_bytes() }
-        };
-        let said = |over: &ResultLine| {
-            let over = disconnected(over).expect("it makes sense");
-            (over.status, String::from_utf8(over.line).expect("it is text"))
-        };
-        let expected =
-            String::from_utf8(result(141, "\"disconnect\"", "").line).expect("it is text");
-        let received = ",\"received\":\"SIGTERM\"";
-        assert_eq!(said(&result(143, "\"signal\"", received)), (141, expected.clone()));
-        assert_eq!(said(&result(143, "null", "")), (141, expected));
-        let late = result(124, "\"timeout\"", "");
-        assert_eq!(said(&late), (124, String::from_utf8(late.line.clone()).expect("it is text")));
+        let gone = here(Some(&Lost::Gone), None);
+        let expected = over(141, r#""disconnect""#, "");
+        for (status, stopped_by) in
+            [(143, r#""signal","received":"SIGTERM""#), (0, "null"), (141, r#""disconnect""#)]
+        {
+            assert_eq!(said(&gone.complete(over(status, stopped_by, ""))), said(&expected));
+        }
+        let late = || over(124, r#""timeout""#, "");
+        assert_eq!(said(&gone.complete(late())), said(&late()));
+    }
+
+    #[test]
+    fn output_that_nobody_took_is_no_success() {
+        let abandoned = here(Some(&Lost::Abandoned), Some(Signal::INT));
+        let stopped_by = r#""signal","received":"SIGINT""#;
+        let expected = over(130, stopped_by, r#","undelivered_bytes":2"#);
+        assert_eq!(said(&abandoned.complete(over(0, "null", ""))), said(&expected));
+    }
+
+    #[test]
+    fn what_was_dropped_or_not_recorded_is_told_and_nothing_else_is_touched() {
+        let mut known = here(None, None);
+        let before = || over(3, "null", "");
+        assert_eq!(said(&known.complete(before())), said(&before()));
+        known.account.dropped = Some(DroppedTotals { chunks: 4, bytes: 5 });
+        known.account.record_error = Some("full".to_owned());
+        let complete = known.complete(before());
+        let more = r#","record_error":"full","dropped_bytes":5,"dropped_chunks":4}"#;
+        let line = said(&before()).1.trim_end_matches("}\n").to_owned() + more + "\n";
+        assert_eq!(said(&complete), (3, line.as_str()));
     }
 }

@@ -15,13 +15,14 @@ use crate::engine::run::open_result;
 use crate::engine::show;
 use crate::model::error::{Error, ErrorCode};
 use crate::model::event::{Event, Heartbeat, Seconds};
+use crate::model::recorded::{Recorded, parse};
 use crate::model::spec::{Display, OnDisconnect, Streams};
 use crate::remote::connection::{Connection, Ended, Waited};
 use crate::remote::feed::Feed;
 use crate::remote::host::{last_words, permanent};
 use crate::remote::passing::{Interruption, pass_input, pass_signals};
 use crate::remote::pauses::Pauses;
-use crate::remote::result_line::{ResultLine, disconnected};
+use crate::remote::result_line::{Here, ResultLine};
 use crate::remote::task::{Hold, Input, Task};
 use crate::remote::wire::{Ask, line, silence};
 use crate::sink::destination::{Lost, Patience};
@@ -78,6 +79,7 @@ struct Session<'a> {
     task: Task<'a>,
     display: &'a Display,
     player: &'a mut Player,
+    patience: Arc<Patience>,
     feed: Feed,
     interruption: Arc<Interruption>,
     /// Whether standard input is sent.
@@ -104,6 +106,8 @@ struct Session<'a> {
     bytes: [u64; 2],
     last_output: Duration,
     last_shown: Instant,
+    /// When the last sign of life was.
+    beat_at: Duration,
     conclusion: Option<Conclusion>,
     /// Until when to go on once there is one.
     leave_by: Option<Instant>,
@@ -145,6 +149,7 @@ impl<'a> Session<'a> {
             task,
             display,
             player,
+            patience: Arc::clone(patience),
             feed,
             interruption,
             has_input,
@@ -162,6 +167,7 @@ impl<'a> Session<'a> {
             bytes: [0; 2],
             last_output: Duration::ZERO,
             last_shown: now,
+            beat_at: Duration::ZERO,
             conclusion: None,
             leave_by: None,
             lost: None,
@@ -264,11 +270,38 @@ impl<'a> Session<'a> {
             Some(Conclusion::Failed(error)) => return Err(error.into()),
             None => return Err(Error::Internal("a run has no end").into()),
         };
-        match self.lost {
-            None | Some(Lost::Abandoned) => Ok(over),
-            Some(Lost::Gone) => Ok(disconnected(&over).unwrap_or(over)),
-            Some(lost) => Err(lost.into()),
+        let shown = over.line.clone();
+        let over = self.complete(over);
+        if over.line != shown
+            && let Ok(Recorded::Event(result)) = parse(over.line.trim_ascii_end())
+        {
+            // Who was to see the result was lost on it.
+            let amended = self.player.sink().amend(&result);
+            self.note(amended)?;
         }
+        if let Some(Lost::Failed(error)) = &self.lost {
+            message::say_error(error, &self.patience);
+        }
+        Ok(over)
+    }
+
+    /// The result with what is known here. Whoever only looks at a run is told the run's own.
+    fn complete(&mut self, over: ResultLine) -> ResultLine {
+        if self.task.hold == Hold::Watched {
+            return over;
+        }
+        let here = Here {
+            lost: self.lost.as_ref(),
+            ended_by: self.patience.ended_by(),
+            account: self.player.sink().account(),
+            shows: !self.display.quiet,
+        };
+        here.complete(over)
+    }
+
+    /// Whether nobody is left for whom anything is shown. A recording is written on.
+    fn is_unseen(&self) -> bool {
+        self.lost.is_some() && self.display.record.is_none()
     }
 
     /// Nothing more can be done from here.
@@ -413,8 +446,10 @@ impl<'a> Session<'a> {
         self.last_shown = Instant::now();
         let [stdout_bytes, stderr_bytes] = self.bytes;
         let idle = Seconds(now.saturating_sub(self.last_output));
-        let event =
-            Event::Heartbeat(Heartbeat { t: Seconds(now), idle, stdout_bytes, stderr_bytes });
+        // What came since the last one may be older than that was.
+        self.beat_at = self.beat_at.max(now);
+        let t = Seconds(self.beat_at);
+        let event = Event::Heartbeat(Heartbeat { t, idle, stdout_bytes, stderr_bytes });
         let shown = self.player.sink().event(&event);
         self.note(shown)?;
         Ok(Some(every))

@@ -3,6 +3,7 @@
 //! Room for both is taken at the start, so that a disk that is full by then holds up neither. The result is whole
 //! or absent; where there is no room for all of it, it is what fits: how the run ended.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
@@ -101,7 +102,7 @@ fn least(result: &RunResult<'_>, why: &str) -> io::Result<Vec<u8>> {
             message: error.to_string(),
         });
     }
-    least.leftover = &[];
+    least.leftover = Cow::Borrowed(&[]);
     least.record_error = least.record_error.map(|error| cut(&error));
     if let Some(error) = &mut least.error {
         error.message = cut(&error.message);

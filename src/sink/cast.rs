@@ -210,6 +210,13 @@ impl Sink for Cast {
         }
     }
 
+    fn amend(&mut self, result: &Event<'_>) -> Result<(), Lost> {
+        match result {
+            Event::Result(result) if !self.is_lost() => self.put_status(result.status),
+            _ => Ok(()),
+        }
+    }
+
     fn flush(&mut self) -> Result<(), Lost> {
         self.out.flush()
     }

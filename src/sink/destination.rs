@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,6 +24,11 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 /// What a pipe that has room takes without blocking: `PIPE_BUF`.
 const UNBLOCKED_BYTES: usize = 4096;
+
+/// How long a reader is waited for in all once the time of all readers is up. Too short, and one that reads all the
+/// time loses the rest of a result, since it needs its turns of the processor; too long, and the end of a run whose
+/// reader reads nothing comes late.
+const LAST_TURNS: Duration = Duration::from_millis(100);
 
 /// Why a destination is of no more use.
 #[derive(Debug)]
@@ -90,6 +96,8 @@ pub struct Destination {
     buffer: Vec<u8>,
     filled: usize,
     patience: Arc<Patience>,
+    /// What is left of [`LAST_TURNS`].
+    last_turns: Duration,
     growth: PipeGrowth,
     /// Told once; what is written after that is let fall.
     is_lost: bool,
@@ -113,6 +121,7 @@ impl Destination {
             buffer: Vec::new(),
             filled: 0,
             patience: Arc::clone(patience),
+            last_turns: LAST_TURNS,
             growth: PipeGrowth::default(),
             is_lost: false,
             flushes: 0,
@@ -294,8 +303,8 @@ impl Destination {
     fn write_some(&mut self, bytes: &[u8], written: &mut usize) -> Result<(), Lost> {
         let mut rest = &bytes[*written..];
         if self.patience.is_over() {
-            // Another reader's time may be up. What this one takes without being waited for, it gets.
-            if !self.has_room() {
+            // It may be another's fault that the time is up. What this one takes at once it gets, and a little more.
+            if !self.gets_room() {
                 return Err(Lost::Abandoned);
             }
             rest = &rest[..rest.len().min(UNBLOCKED_BYTES)];
@@ -337,9 +346,21 @@ impl Destination {
         }
     }
 
-    fn has_room(&self) -> bool {
-        let mut fds = [PollFd::new(self.outlet.as_fd(), PollFlags::POLLOUT)];
-        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(count) if count > 0)
+    /// Whether there is room, or is while this reader may still be waited for.
+    fn gets_room(&mut self) -> bool {
+        let end = Instant::now() + self.last_turns;
+        loop {
+            let timeout = PollTimeout::try_from(self.last_turns).unwrap_or(PollTimeout::ZERO);
+            let mut fds = [PollFd::new(self.outlet.as_fd(), PollFlags::POLLOUT)];
+            let found = poll(&mut fds, timeout);
+            self.last_turns = end.saturating_duration_since(Instant::now());
+            match found {
+                Ok(count) => return count > 0,
+                // The supervisor goes on saying so.
+                Err(Errno::EINTR) if !self.last_turns.is_zero() => {}
+                Err(_) => return false,
+            }
+        }
     }
 
     fn wait_for_room(&self) {

@@ -1,7 +1,10 @@
 //! Cuts output into lines for a format that is made of them.
 
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
 use std::time::Duration;
 
+use crate::model::error::Error;
 use crate::model::event::{Event, Started, Stream};
 use crate::model::lines::Piece;
 use crate::model::recorded::Recorded;
@@ -63,19 +66,40 @@ pub struct Lined<F> {
     cutters: Cutters,
     /// Whether the result object comes last, in a format that has none of its own.
     result_last: bool,
+    /// What it writes to once more, where that is a file in which the result can be written again.
+    file: Option<File>,
+    /// Where in it the result begins, once it was written.
+    result_at: Option<u64>,
 }
 
 impl<F: LineFormat> Lined<F> {
     /// Cuts as `capture` says.
     #[must_use]
     pub fn new(format: F, capture: &Capture, shows: Shows) -> Self {
-        Self { format, cutters: Cutters::new(capture, shows), result_last: false }
+        let cutters = Cutters::new(capture, shows);
+        Self { format, cutters, result_last: false, file: None, result_at: None }
     }
 
     /// With the result object last, if that is asked for; for a format that has none of its own.
     #[must_use]
     pub fn with_result(self, result_last: bool) -> Self {
         Self { result_last, ..self }
+    }
+
+    /// With the file that it writes to, where that is a regular one and was empty.
+    #[must_use]
+    pub fn with_file(self, file: Option<File>) -> Self {
+        Self { file, ..self }
+    }
+
+    fn cut_off_result(&self) -> io::Result<bool> {
+        let (Some(mut file), Some(at)) = (self.file.as_ref(), self.result_at) else {
+            return Ok(false);
+        };
+        file.set_len(at)?;
+        // The place to write at is that of the destination, too.
+        file.seek(SeekFrom::Start(at))?;
+        Ok(true)
     }
 
     /// The format.
@@ -134,6 +158,9 @@ impl<F: LineFormat> Sink for Lined<F> {
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+        if matches!(event, Event::Result(_)) {
+            self.result_at = Some(self.format.out_ref().passed_bytes());
+        }
         self.format.event(event)?;
         if !matches!(event, Event::Result(_)) {
             return Ok(());
@@ -144,11 +171,29 @@ impl<F: LineFormat> Sink for Lined<F> {
         self.flush()
     }
 
+    fn amend(&mut self, result: &Event<'_>) -> Result<(), Lost> {
+        if self.file.is_none() || self.is_lost() {
+            return Ok(());
+        }
+        self.flush()?;
+        let is_cut_off = self.cut_off_result().map_err(|source| {
+            let what = self.format.out_ref().name().to_owned();
+            Lost::Failed(Error::Output { what, source })
+        })?;
+        if is_cut_off {
+            self.format.out().put_event(result)?;
+        }
+        self.flush()
+    }
+
     fn break_line(&mut self, stream: Stream) -> Result<(), Lost> {
         self.format.break_line(stream)
     }
 
     fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
+        if matches!(recorded, Recorded::Event(Event::Result(_))) {
+            self.result_at = Some(self.format.out_ref().passed_bytes());
+        }
         let is_chunk = matches!(recorded, Recorded::Chunk(_));
         match recorded {
             Recorded::Chunk(_) if !self.cutters.shows_output() => Ok(()),

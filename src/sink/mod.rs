@@ -95,6 +95,16 @@ pub trait Sink: Send {
     /// See [`Sink::block`].
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost>;
 
+    /// Takes the result again, after something had changed it: who was to see the first was lost on it. A recording
+    /// puts it in the place of the first.
+    ///
+    /// # Errors
+    ///
+    /// See [`Sink::block`].
+    fn amend(&mut self, _result: &Event<'_>) -> Result<(), Lost> {
+        Ok(())
+    }
+
     /// Says that a stream's line that was begun does not go on: what comes next of it is another.
     ///
     /// # Errors

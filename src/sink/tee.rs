@@ -90,6 +90,13 @@ impl Sink for Tee {
         self.both(|sink| sink.event(event))
     }
 
+    fn amend(&mut self, result: &Event<'_>) -> Result<(), Lost> {
+        if let Err(lost) = self.recording.amend(result) {
+            self.note(lost);
+        }
+        Ok(())
+    }
+
     fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
         self.both(|sink| sink.recorded(recorded, line))
     }

@@ -13,7 +13,6 @@ mod list;
 mod others;
 mod resume;
 mod signal;
-mod soak;
 mod start;
 mod versions;
 mod wait;

@@ -1,5 +1,7 @@
 //! What is shown, kept and limited is as if the command ran here.
 
+use std::fs::File;
+
 use crate::harness::{
     Event, Gate, LINE_BYTES, Ran, Runcast, Terminal, alive, events_in, result_in, runcast,
     wait_until,
@@ -81,6 +83,62 @@ fn events_results_and_recordings_are_those_of_a_run_here() {
         assert_eq!(seen[0], seen[1], "{options}");
     }
     machine.keeps_nothing();
+}
+
+#[test]
+fn a_result_after_the_output_has_all_that_one_in_a_file_has() {
+    let Some(machine) = Machine::new() else { return };
+    let steps = "say:\\xffone err:\\xfetwo burn";
+    for format in ["text", "cri", "log", "logfmt"] {
+        let options = format!("-f {format} --result - --keep both --max-output 3 -r cpu=1:2");
+        let mut seen = Vec::new();
+        for ran in both(&machine, &options, |run| run.puppet(steps)) {
+            let result =
+                ran.exited(152).out().lines().last().map(str::to_owned).expect("it is there");
+            seen.push(alike(&Event::lines((result + "\n").as_bytes())[0]));
+        }
+        assert!(seen[1].iter().any(|(name, _)| name == "stdout_base64"), "{seen:?}");
+        assert_eq!(seen[0], seen[1], "{format}");
+    }
+}
+
+#[test]
+fn a_recording_or_a_reader_here_that_fails_is_told_in_the_result() {
+    let Some(machine) = Machine::new() else { return };
+    let result = machine.path("result");
+    let to_file = format!("--result {}", result.display());
+    machine.ndjson(&format!("{to_file} --record /dev/full")).puppet("say:x").run().exited(0);
+    assert!(result_in(&result).text("record_error").contains("/dev/full"));
+    let full = File::options().write(true).open("/dev/full").expect("it is there");
+    machine.ndjson(&to_file).puppet("say:x").stdout(full).run().exited(125);
+    let told = result_in(&result);
+    assert_eq!((&told["error"]["code"], &told["status"]), (&"output_failed".into(), &125.into()));
+    assert_eq!(told["stdout"], "x\n");
+}
+
+#[test]
+fn a_recording_goes_on_to_the_end_when_the_reader_is_gone() {
+    let Some(machine) = Machine::new() else { return };
+    let (record, result) = (machine.path("record"), machine.path("result"));
+    let files = format!("--record {} --result {}", record.display(), result.display());
+    for format in ["text", "ndjson"] {
+        let mut run = machine.run(&format!("-f {format} {files}"));
+        run = run.puppet("trap:TERM:3 say:one forever { say:more sleep:10 }");
+        let mut live = run.start();
+        live.until("one");
+        live.close_stdout();
+        live.finish().exited(141);
+        let recorded = events_in(&record);
+        let last = recorded.last().expect("there is one");
+        assert_eq!((&last["op"], &last["stopped_by"]), (&"result".into(), &"disconnect".into()));
+        assert_eq!(alike(last), alike(&result_in(&result)));
+        let text: String = recorded
+            .iter()
+            .filter(|event| event["op"] == "chunk")
+            .map(|e| e.text("content"))
+            .collect();
+        assert_eq!(text, last.text("stdout"), "{format}");
+    }
 }
 
 #[test]

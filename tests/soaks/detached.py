@@ -3,12 +3,14 @@ again, spoken to by senders that are killed and send again; then over, or lost w
 
 import json
 import os
+import random
 import signal
 import threading
 import time
+import traceback
 
 from soaks import contract, shown
-from soaks.foreground import Looks
+from soaks.looks import Looks
 from soaks.plan import Plan
 from soaks.world import PATIENCE, Hung, Process, describe, kill, parent, state, wait_for
 
@@ -114,9 +116,8 @@ class Detached:
             return findings
         findings.equal("commands of one run", len(self.pids), 1)
         keeper = parent(self.pid)
-        threads = [threading.Thread(target=self.guarded, args=(self.look, rng.random())) for _ in range(rng.choice([1, 2, 3]))]
-        if self.input is not None:
-            threads.append(threading.Thread(target=self.guarded, args=(self.send, rng.random())))
+        works = [self.look] * rng.choice([1, 2, 3]) + ([] if self.input is None else [self.send])
+        threads = [threading.Thread(target=self.guarded, args=(work, rng.random())) for work in works]
         self.sent = []
         self.read = []
         for thread in threads:
@@ -129,23 +130,19 @@ class Detached:
         return findings
 
     def guarded(self, work, seed):
-        import random
-
         try:
             work(random.Random(seed))
         except Hung as error:
             with self.lock:
                 self.findings.add("an end", str(error), "in time")
         except Exception:
-            import traceback
-
             with self.lock:
                 self.findings.add("the soak itself failed", traceback.format_exc(), "what it can read")
 
     def meet_fate(self, keeper):
         rng = self.rng
         if self.fate == "keeper":
-            if keeper and is_runcast(keeper) and "runcast" in command_line(keeper):
+            if keeper and runs(keeper, self.soak.bin):
                 kill(keeper, signal.SIGKILL)
                 gone = wait_for(lambda: state(self.pid) in ("Z", None), PATIENCE)
                 self.findings.true("the command of a keeper that was killed", gone, "dead")
@@ -210,11 +207,12 @@ class Detached:
 
     def send(self, rng):
         """Sends the input in pieces, each again when its sender was killed."""
-        place, total = 0, len(self.input)
+        place, highest, total = 0, 0, len(self.input)
         while True:
             size = rng.choice([1, 100, 5000, 100000, total])
             piece = self.input[place: place + size]
             is_last = place + len(piece) >= total
+            highest = max(highest, place + len(piece))
             words = ["send", *self.where, "--offset", str(place), *(["--eof"] if is_last else []), self.id]
             process = self.runcast(*words, stdin=piece)
             if rng.random() < 0.25:
@@ -233,7 +231,10 @@ class Detached:
                 return
             said = json.loads(process.stdout)
             with self.lock:
-                self.findings.equal("send says", said, {"op": "stdin", "offset": place + len(piece)})
+                self.findings.equal("send says", (said["op"], sorted(said)), ("stdin", ["offset", "op"]))
+                # A sender that was killed may have sent more than it could tell.
+                is_right = place + len(piece) <= said["offset"] <= highest
+                self.findings.true("send says", is_right, (said, place + len(piece), highest))
             place += len(piece)
             if is_last:
                 return
@@ -241,7 +242,7 @@ class Detached:
     # What has to hold.
 
     def conclude(self):
-        findings, place = self.findings, self.place
+        findings = self.findings
         bound = self.patience + self.plan.seconds + self.plan.late
         process = self.runcast("wait", *self.where, self.id)
         code = process.finish(bound)
@@ -295,7 +296,8 @@ class Detached:
         truth = {1: None, 2: None}
         for number, (other, streams, pieces, dropped) in enumerate(self.read):
             if dropped:
-                findings.true("dropped", self.bounded, "only with --journal")
+                is_long = self.bounded or self.plan.flood
+                findings.true("dropped", is_long, "only what is longer than the journal may be")
                 continue
             for kind, source in looks.kinds().items():
                 if source is None:
@@ -306,7 +308,8 @@ class Detached:
                                 secret, looks.strips)
                 if not is_lost:
                     truth[kind] = streams[kind]
-            read = shown.Shown(pieces=pieces, result=other)
+            # A run that is lost has no proper end.
+            read = shown.Shown(pieces=pieces, result=other, whole=not is_lost)
             contract.joined_chunks(findings, f"reader {number}", read, looks.split, looks.max_line, looks.is_waiting())
         if not is_lost:
             contract.kept(findings, result, truth, looks.max_output, looks.keep, looks.split)
@@ -327,7 +330,7 @@ class Detached:
         reason = result["stopped_by"]
         if reason is not None:
             findings.one_of("stopped_by", reason, sorted(self.causes))
-        ended = ("exit", result["exit_code"]) if result["signal"] is None else ("signal", contract.number_of(result["signal"]))
+        ended = contract.ended(result)
         possible = {plan.end}
         done_to_it = set(self.sent)
         if reason is not None:
@@ -367,17 +370,9 @@ def without_output(result):
         if "error" in result else result
 
 
-def is_runcast(pid):
+def runs(pid, program):
+    """Whether this process runs that program."""
     try:
-        with open(f"/proc/{pid}/comm", "rb") as file:
-            return file.read().strip() == b"runcast"
+        return os.path.samefile(f"/proc/{pid}/exe", program)
     except OSError:
         return False
-
-
-def command_line(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""

@@ -3,7 +3,7 @@
 import json
 import os
 
-from soaks import contract, shown
+from soaks import contract
 from soaks.foreground import READ
 from soaks.world import PATIENCE, Process
 

@@ -5,11 +5,11 @@ import os
 import shlex
 import signal
 
-from soaks import contract
 from soaks.detached import Detached
-from soaks.foreground import Foreground, Looks
+from soaks.foreground import Foreground
+from soaks.looks import Looks
 from soaks.plan import Plan
-from soaks.world import PATIENCE, state, wait_for
+from soaks.world import PATIENCE, wait_for
 
 HOST = "me@box"
 # The side here connects again after at most two seconds each time, and a frozen connection is given up after 12.
@@ -25,14 +25,14 @@ class Machine:
             os.mkdir(place.path(name))
         os.symlink(soak.bin, place.path("machine/bin/runcast"))
 
-    def plan(self, most):
-        """How many of the first connections break, and how. The very first is one in any case."""
-        lines = [self.line(is_first=number == 0) for number in range(self.rng.randint(0, most))]
+    def plan(self, most, may_fail):
+        """How many of the first connections break, and how. `may_fail`: all but the first may fail to be made."""
+        lines = [self.line(may_fail and number > 0) for number in range(self.rng.randint(0, most))]
         self.place.write("machine/plan", "".join(line + "\n" for line in lines))
 
-    def line(self, is_first):
+    def line(self, may_fail):
         rng = self.rng
-        kinds = ["out", "out", "in", "before", "after", *([] if is_first else ["fail"])]
+        kinds = ["out", "out", "in", "before", "after", *(["fail"] if may_fail else [])]
         kind = rng.choice(kinds)
         if rng.random() < 0.02:
             return f"freeze {rng.randint(100, 3000)}"
@@ -60,10 +60,12 @@ class Machine:
 class RemoteForeground(Foreground):
     """As if it ran here."""
 
+    is_far = True
+
     def choose(self):
         rng = self.rng
         self.machine = Machine(rng, self.soak, self.place)
-        self.machine.plan(4)
+        self.machine.plan(4, may_fail=True)
         self.looks = looks = Looks(rng)
         looks.of_run(has_pty=rng.random() < 0.5)
         looks.of_text()
@@ -97,7 +99,8 @@ class RemoteForeground(Foreground):
         moment = rng.choice([0.1, 0.5, 1.0]) * rng.random() * 2
         what = rng.random()
         if what < 0.2:
-            self.acts = [(moment, "runcast", rng.choice([signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1]))]
+            number = rng.choice([signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+            self.acts = [(moment, "runcast", number)]
             self.causes.add("signal")
             self.kill_after = 0.5
             self.add("-k", 0.5)
@@ -112,10 +115,19 @@ class RemoteForeground(Foreground):
     def bound(self):
         return BREAKS + super().bound()
 
+    def is_early(self):
+        """Whether a signal came before there was a connection, and nothing was started."""
+        return self.code in (128 + number for number in self.sent) and not self.place.command()
+
     def without_result(self, seen, is_cut):
-        if self.code in (128 + number for number in self.sent) and not self.place.command():
-            return
-        super().without_result(seen, is_cut)
+        if not self.is_early():
+            super().without_result(seen, is_cut)
+
+    def check_result(self, result, seen, recording, is_cut):
+        if self.is_early() and "error" in result:
+            self.findings.equal("error", result["error"]["code"], "remote_failed")
+        else:
+            super().check_result(result, seen, recording, is_cut)
 
     def ended_by_signal(self, process, command):
         """The run goes on there, to its own end."""
@@ -142,7 +154,8 @@ class RemoteDetached(Detached):
     def choose(self):
         super().choose()
         self.machine = Machine(self.rng, self.soak, self.place)
-        self.machine.plan(8)
+        # A new runcast that cannot connect at all says so at once.
+        self.machine.plan(8, may_fail=False)
         self.patience = BREAKS
         # Files here do not go with a detached run there.
         for name in ("--result", "--record"):

@@ -88,12 +88,13 @@ def is_utf8(data):
     return True
 
 
-def read_events(data, after=0, is_cut=False, is_part=False):
+def read_events(data, after=0, is_cut=False, is_part=False, has_far_clock=False):
     """NDJSON and snapshots. `after`: the chunks begin after that number, as with `attach --after`. `is_cut`: what
-    was read may end anywhere. `is_part`: `started` may be missing, as after a resume."""
+    was read may end anywhere. `is_part`: `started` may be missing, as after a resume. `has_far_clock`: signs of life
+    are told from here, all else by the clock of another machine, and it may take a while."""
     shown = Shown()
     gather = {1: [], 2: []}
-    seq, time, is_going_on = after, 0.0, False
+    seq, time = after, 0.0
     for line in lines_of(data, shown):
         event = parse(line, shown)
         if event is None:
@@ -108,7 +109,7 @@ def read_events(data, after=0, is_cut=False, is_part=False):
             shown.wrong(f"started is not the first: {line[:200]!r}")
         if op not in ("started", "result") and len(shown.events) == 1 and not is_part:
             shown.wrong(f"the first is not started: {line[:200]!r}")
-        if "t" in event and op != "dropped":
+        if "t" in event and op != "dropped" and not (op == "heartbeat" and has_far_clock):
             if event["t"] < time:
                 shown.wrong(f"t goes back, {time} before: {line[:200]!r}")
             time = event["t"]
@@ -220,19 +221,21 @@ def read_logfmt(data, is_cut=False):
     return read_records(data, one, is_cut)
 
 
-def read_text(out, err, prefix=None, end=b"\n"):
-    """Text: each stream as it is, without the prefixes of its lines."""
+def read_text(out, err, prefix=None, end=b"\n", is_cut=False):
+    """Text: each stream as it is, without the prefixes of its lines. `is_cut`: standard output may end anywhere."""
     shown = Shown()
     for kind, data in ((1, out), (2, err)):
         if prefix:
-            data = without_prefixes(data, prefix, end, shown)
+            data = without_prefixes(data, prefix, end, shown, is_cut and kind == 1)
         shown.streams[kind] = data
     return shown
 
 
-def without_prefixes(data, prefix, end, shown):
+def without_prefixes(data, prefix, end, shown, is_cut):
     lines = data.split(end)
     last = lines.pop()
+    if is_cut and not prefix.match(last):
+        last = b""
     plain = []
     for line in [*lines, last] if last else lines:
         match = prefix.match(line)
@@ -243,7 +246,8 @@ def without_prefixes(data, prefix, end, shown):
     return end.join(plain) + (b"" if last else end if plain else b"")
 
 
-MESSAGE = re.compile(rb"^runcast: [^\n]*\n", re.MULTILINE)
+# It begins a line; with --split nul a NUL ends one.
+MESSAGE = re.compile(rb"(?:\A|(?<=[\n\0]))runcast: [^\n]*\n")
 
 
 def apart(err):

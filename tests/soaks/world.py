@@ -2,6 +2,7 @@
 
 import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -249,7 +250,7 @@ class Process:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             told = describe([self.pid])
-            raise Hung(f"runcast did not end within {seconds:.0f} s: {' '.join(map(repr, self.argv))}\n{told}") from None
+            raise Hung(f"runcast did not end within {seconds:.0f} s: {shlex.join(self.argv)}\n{told}") from None
         return self.process.returncode
 
     def close_readers(self, seconds):

@@ -49,11 +49,18 @@ impl Session<'_> {
         }
         match &recorded {
             Recorded::Event(Event::Result(result)) => {
-                let over = ResultLine { status: result.status, line: line.to_vec() };
-                let shown = self.show(&recorded, line);
+                // What fails by then is told in it.
+                let flushed = self.player.flush();
+                self.note(flushed)?;
+                let over = self.complete(ResultLine { status: result.status, line: line.to_vec() });
+                let shown = match parse(over.line.trim_ascii_end()) {
+                    Ok(told) => self.show(&told, &over.line),
+                    Err(_) => self.show(&recorded, line),
+                };
                 self.conclude_with(Conclusion::Over(over));
                 self.note(shown)?;
-                let flushed = if self.lost.is_none() { self.player.flush() } else { Ok(()) };
+                // A recording is to be whole, whoever else is lost.
+                let flushed = self.player.flush();
                 self.note(flushed)?;
                 return Ok(true);
             }
@@ -95,7 +102,7 @@ impl Session<'_> {
         self.last_seq = seq;
         self.since_chunk.clear();
         self.repeated.clear();
-        if self.lost.is_some() || self.conclusion.is_some() {
+        if self.is_unseen() || self.conclusion.is_some() {
             return Ok(true);
         }
         self.last_shown = Instant::now();
@@ -121,7 +128,7 @@ impl Session<'_> {
 
     fn show(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
         self.note_time(recorded);
-        if self.lost.is_some() {
+        if self.is_unseen() {
             return Ok(());
         }
         self.last_shown = Instant::now();
