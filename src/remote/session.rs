@@ -299,9 +299,9 @@ impl<'a> Session<'a> {
         here.complete(over)
     }
 
-    /// Whether nobody is left for whom anything is shown. A recording is written on.
-    fn is_unseen(&self) -> bool {
-        self.lost.is_some() && self.display.record.is_none()
+    /// Whether nobody sees what comes any more: one of two streams may be left, or a recording.
+    fn is_unseen(&mut self) -> bool {
+        self.lost.is_some() && self.player.sink().is_lost()
     }
 
     /// Nothing more can be done from here.
@@ -416,7 +416,7 @@ impl<'a> Session<'a> {
             // Whoever did not read in the time that there was gets no more; nothing of ours may wait for that.
             self.interruption.see();
         }
-        if self.lost.is_some() || self.conclusion.is_some() {
+        if self.is_unseen() || self.conclusion.is_some() {
             return Ok(None);
         }
         let now = self.last_at.0.saturating_add(self.last_at.1.elapsed());

@@ -142,6 +142,17 @@ fn a_recording_goes_on_to_the_end_when_the_reader_is_gone() {
 }
 
 #[test]
+fn one_stream_is_shown_to_the_end_when_the_reader_of_the_other_is_gone() {
+    let Some(machine) = Machine::new() else { return };
+    let command = "trap 'echo last >&2; exit 3' TERM; echo up; while :; do sleep 0.01; done";
+    let mut live = machine.run("").command(["sh", "-c", command]).start();
+    live.until("up");
+    live.close_stdout();
+    let ran = live.finish().exited(141);
+    assert!(ran.err().ends_with("last\n"), "{ran}");
+}
+
+#[test]
 fn every_format_shows_the_lines_and_how_it_ended() {
     let Some(machine) = Machine::new() else { return };
     for format in ["snapshot", "cri", "log", "logfmt"] {
