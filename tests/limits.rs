@@ -211,6 +211,15 @@ fn the_output_limit_is_for_both_streams_together_and_must_be_passed() {
 }
 
 #[test]
+fn more_than_the_output_limit_is_told_also_where_the_command_was_quicker() {
+    for _ in 0..10 {
+        let ran = ndjson("--output-limit 2").puppet("say:hi").run().exited(143).left_nothing();
+        assert_eq!(ran.result()["stopped_by"], "output", "{ran}");
+        runcast("--output-limit 2").puppet("say:hi").run().exited(143).said_one_line("output");
+    }
+}
+
+#[test]
 fn a_run_that_was_stopped_for_a_limit_never_ends_with_0() {
     let ran =
         ndjson("--output-limit 1K").puppet("trap:TERM:0 fill:stdout:2K:x sleep").run().exited(143);

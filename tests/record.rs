@@ -69,13 +69,31 @@ fn one_of_another_user_s_is_not_written_to_and_keeps_what_is_in_it() {
     // Nor is a link of theirs followed where all may lay one.
     let (shared, target) = (folder.path().join("shared"), folder.path().join("target"));
     fs::create_dir(&shared).expect("there is room");
-    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("it is ours");
     fs::write(&target, "ours").expect("there is room");
     let link = shared.join("link");
     std::os::unix::fs::symlink(&target, &link).expect("it can be made");
     std::os::unix::fs::lchown(&link, Some(1234), Some(1234)).expect("root may");
-    record(&link, "", "echo a").refused("another user's, in a folder that all may write in");
-    assert_eq!(fs::read_to_string(&target).expect("it is there"), "ours");
+    for mode in [0o1777, 0o777] {
+        fs::set_permissions(&shared, fs::Permissions::from_mode(mode)).expect("it is ours");
+        record(&link, "", "echo a").refused("another user's, in a folder that all may write in");
+        assert_eq!(fs::read_to_string(&target).expect("it is there"), "ours");
+    }
+}
+
+#[test]
+fn one_that_is_the_result_or_the_input_too_is_refused_before_the_command_starts() {
+    let folder = scratch();
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    std::os::unix::fs::symlink(&file, &link).expect("the place is free");
+    for option in ["--result", "--stdin"] {
+        for other in [&file, &link] {
+            fs::write(&file, "mine").expect("there is room");
+            let run = runcast(option).arg(other).arg("--record").arg(&file);
+            run.puppet("say:started").run().refused(option);
+            let content = fs::read_to_string(&file).expect("it is there");
+            assert!(option == "--result" || content == "mine", "{content}");
+        }
+    }
 }
 
 #[test]

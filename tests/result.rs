@@ -1,14 +1,18 @@
 //! The result and the events around it: where they go and what stands in them.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::path::Path;
+use std::process::Command;
 
 use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::harness::{PUPPET, ndjson, result_in, root, runcast, scratch, wait_until};
+use crate::harness::{
+    PUPPET, RUNCAST, ndjson, result_in, root, runcast, scratch, tool, wait_until,
+};
 
 #[test]
 fn one_that_is_read_is_whole_though_nobody_reads_the_output_of_a_run_that_is_stopped() {
@@ -99,6 +103,39 @@ fn a_link_is_followed_and_stays_a_link() {
         assert_eq!(result_in(&target)["exit_code"], 4);
         assert!(fs::symlink_metadata(&link).is_ok_and(|link| link.is_symlink()));
     }
+}
+
+#[test]
+fn a_link_to_one_of_our_descriptors_is_that_descriptor() {
+    let folder = scratch();
+    let (out, link) = (folder.path().join("out"), folder.path().join("link"));
+    symlink("/dev/stdout", &link).expect("the place is free");
+    for place in [Path::new("/dev/stdout"), Path::new("/proc/self/fd/1"), &link] {
+        let stdout = File::create(&out).expect("there is room");
+        runcast("--result").arg(place).puppet("say:hi exit:4").stdout(stdout).run().exited(4);
+        let all = fs::read_to_string(&out).expect("it is there");
+        let result = all.strip_prefix("hi\n").expect("the output is there, and first");
+        assert!(result.starts_with('{') && result.ends_with("}\n"), "{place:?}: {all}");
+    }
+}
+
+#[test]
+fn a_file_that_is_mounted_is_written_in_place() {
+    let (Some(unshare), Some(())) = (tool("unshare"), root()) else { return };
+    let folder = scratch();
+    let (target, place) = (folder.path().join("target"), folder.path().join("result"));
+    for path in [&target, &place] {
+        fs::write(path, "old").expect("there is room");
+    }
+    let script = "mount --bind \"$1\" \"$2\"; shift; exec \"$0\" --result \"$@\"";
+    let status = Command::new(unshare)
+        .args(["--mount", "sh", "-ec", script, RUNCAST])
+        .args([&target, &place])
+        .args([PUPPET, "exit:4"])
+        .status()
+        .expect("unshare is there");
+    assert_eq!((status.code(), result_in(&target)["exit_code"].clone()), (Some(4), 4.into()));
+    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 2);
 }
 
 #[test]

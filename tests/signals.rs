@@ -374,6 +374,15 @@ fn tstp_stops_the_run_as_a_shells_job_and_cont_goes_on_with_it() {
 }
 
 #[test]
+fn a_tstp_that_is_mapped_stops_nothing_and_goes_on_as_what_it_is_mapped_to() {
+    let run = ndjson("--map-signal TSTP=USR1").puppet("trap:USR1:3 say:up sleep");
+    let mut live = run.started_as_a_job().start();
+    live.shows("up");
+    send_signal(live.child_pid(), Signal::SIGTSTP);
+    live.finish().exited(3);
+}
+
+#[test]
 fn where_nobody_could_continue_it_a_tstp_leaves_nothing_stopped() {
     let gate = Gate::new();
     let steps = format!("say:up {gate} exit:3");

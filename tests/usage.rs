@@ -73,6 +73,13 @@ fn words_that_are_not_utf8_or_steer_a_terminal_are_refused_in_plain_text() {
 }
 
 #[test]
+fn a_word_too_many_is_called_that_and_no_option() {
+    for words in ["replay a b", "wait a b", "attach a b"] {
+        runcast(words).run().refused_usage("one word too many: 'b'");
+    }
+}
+
+#[test]
 fn no_command_is_refused() {
     for options in ["", "--", "-t 5", "-t 5 --", "-f ndjson --"] {
         let ran = runcast(options).run().exited(125);

@@ -105,8 +105,16 @@ impl Backend {
             // The second `sh` is `$0`, what the shell calls itself in its messages.
             Form::Script { interpreter } => {
                 let (string, arguments) = split_first(command);
-                let head = [interpreter.into(), "-c".into(), string, interpreter.into()];
-                head.into_iter().chain(arguments.iter().cloned()).collect()
+                let mut argv: Vec<OsString> = vec![interpreter.into(), "-c".into()];
+                if string.as_encoded_bytes().starts_with(b"-")
+                    || string.as_encoded_bytes().starts_with(b"+")
+                {
+                    // Or it would be taken for an option, and standard input for the string.
+                    argv.push("--".into());
+                }
+                argv.extend([string, interpreter.into()]);
+                argv.extend(arguments.iter().cloned());
+                argv
             }
             Form::Program | Form::Module { .. } => command.to_vec(),
         }
@@ -155,6 +163,8 @@ mod tests {
             ["sh", "-c", "echo $1 $2", "sh", "a b", "-c"]
         );
         assert_eq!(argv(&[""]), ["sh", "-c", "", "sh"]);
+        assert_eq!(argv(&["-x", "a"]), ["sh", "-c", "--", "-x", "sh", "a"]);
+        assert_eq!(argv(&["+x"]), ["sh", "-c", "--", "+x", "sh"]);
     }
 
     #[test]

@@ -13,8 +13,12 @@ use crate::cli::args::{Args, OutputArgs, ShowArgs, SplitArg, SurroundingArgs};
 use crate::cli::values::Variable;
 use crate::model::error::{Error, reason};
 use crate::model::mask::{LEAST_SECRET_BYTES, Mask};
-use crate::model::spec::{Capture, Display, Format, Limits, Pty, Spec, Stdin, Streams};
+use crate::model::rlimits::Rlimit;
+use crate::model::spec::{
+    Capture, Display, Format, Limits, Pty, ResultDestination, Spec, Stdin, Streams,
+};
 use crate::model::text_files::{parse_env_file, secrets_of_file};
+use crate::sink::result_file::own_descriptor;
 use crate::sys::whole::{MOST_SETTINGS_BYTES, read_path};
 
 /// Variables of the command, in order, each name once as far as runcast sets it.
@@ -42,11 +46,23 @@ pub fn display(args: &Args) -> Display {
         heartbeat: args.output.heartbeat.flatten().filter(|_| args.show.format == Format::Ndjson),
         on_lag: args.output.on_lag,
         on_disconnect: args.output.on_disconnect,
-        result: args.result.result.clone(),
+        result: args.result.result.clone().map(as_descriptor),
         pty: args.output.pty.unwrap_or(Pty::No),
         pty_size: args.output.size,
         record: args.result.record.clone(),
         ..display_recorded(&args.show)
+    }
+}
+
+/// A file that is one of our own descriptors is that: opened anew, it would be written over from its beginning.
+fn as_descriptor(destination: ResultDestination) -> ResultDestination {
+    match &destination {
+        ResultDestination::File(path) => match own_descriptor(path) {
+            Some(1) => ResultDestination::Stdout,
+            Some(number) => ResultDestination::Descriptor(number),
+            None => destination,
+        },
+        _ => destination,
     }
 }
 
@@ -121,7 +137,7 @@ fn planned(args: Args, mask: Option<Arc<Mask>>) -> Result<Spec, Error> {
         umask: processes.umask,
         nice: processes.nice,
         no_new_privs: processes.no_new_privs,
-        rlimits: limits.rlimit.into_iter().flatten().collect(),
+        rlimits: last_of_each_resource(limits.rlimit.into_iter().flatten()),
         limits: Limits {
             timeout: limits.timeout.flatten(),
             idle_timeout: limits.idle_timeout.flatten(),
@@ -142,6 +158,15 @@ fn planned(args: Args, mask: Option<Arc<Mask>>) -> Result<Spec, Error> {
         drain: processes.drain,
         leftover: processes.leftover,
         signal_map: processes.map_signal,
+    })
+}
+
+/// Of two limits of one resource the later one counts. The earlier one is not set at all: it could not be raised again.
+fn last_of_each_resource(limits: impl Iterator<Item = Rlimit>) -> Vec<Rlimit> {
+    limits.fold(Vec::new(), |mut kept, limit| {
+        kept.retain(|known: &Rlimit| known.resource != limit.resource);
+        kept.push(limit);
+        kept
     })
 }
 
@@ -331,11 +356,11 @@ mod tests {
     }
 
     #[test]
-    fn resource_limits_stay_in_their_order() {
+    fn of_two_limits_of_a_resource_the_later_one_alone_is_set() {
         let (spec, _) = planned(&["-r", "nofile=8,core=0", "--rlimit=nofile=9", "x"]);
-        let (apart, _) = planned(&["-r", "nofile=8", "-r", "core=0", "-r", "nofile=9", "x"]);
-        assert_eq!(spec.rlimits.len(), 3);
-        assert_eq!(format!("{:?}", spec.rlimits), format!("{:?}", apart.rlimits));
+        let (last, _) = planned(&["-r", "core=0", "-r", "nofile=9", "x"]);
+        assert_eq!(spec.rlimits.len(), 2);
+        assert_eq!(format!("{:?}", spec.rlimits), format!("{:?}", last.rlimits));
     }
 
     #[test]

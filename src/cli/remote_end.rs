@@ -462,7 +462,7 @@ fn attend(
         match observer.next(&mut lines) {
             Ok(News::Nothing) => {
                 if let Err(ConsumerGone) = observer.wait(alive_every(), &[stdout]) {
-                    return STATUS_FAILED;
+                    out.leave();
                 }
             }
             Ok(news) => {

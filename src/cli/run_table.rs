@@ -9,6 +9,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::model::error::OneLine;
 use crate::model::shell_line::quoted;
 use crate::runs::list::Listed;
 
@@ -81,7 +82,7 @@ fn row(run: &Listed, now: Timestamp) -> [String; 6] {
     let words = run.argv.as_deref().map(|argv| argv.iter().map(|word| shown(word)));
     [
         run.id.to_string(),
-        run.state.replace(|c: char| c.is_control(), " "),
+        OneLine(&run.state).to_string(),
         age.map_or_else(unknown, short),
         run.duration.map_or_else(unknown, short),
         size(run.bytes[0].saturating_add(run.bytes[1])),
@@ -91,7 +92,7 @@ fn row(run: &Listed, now: Timestamp) -> [String; 6] {
 
 /// A word of a command line. One of several lines, or that steers the terminal, stays on one line.
 fn shown(word: &str) -> String {
-    quoted(&word.replace(|c: char| c.is_control(), " ")).into_owned()
+    OneLine(&quoted(&word.replace(|c: char| c.is_control(), " "))).to_string()
 }
 
 fn style_of(state: &str) -> Style {

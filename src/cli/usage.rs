@@ -14,6 +14,7 @@ pub(super) fn fault(error: &clap::Error) -> String {
         (ErrorKind::MissingRequiredArgument, ..) => missing(error),
         (ErrorKind::UnknownArgument, Some(option), _) => match context(ContextKind::SuggestedArg) {
             Some(similar) => format!("unknown option '{option}', did you mean '{similar}'?"),
+            None if !option.starts_with('-') => format!("there is one word too many: '{option}'"),
             None => format!("unknown option '{option}'"),
         },
         (ErrorKind::TooManyValues, Some(option), Some(value)) => {

@@ -25,12 +25,13 @@ use crate::model::event::{Started, Stream, VERSION, argv_fields};
 use crate::model::outcome::Exit;
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
-use crate::model::spec::{Capture, Display, Format, Pty, ResultDestination, Spec};
+use crate::model::spec::{Capture, Display, Format, Pty, ResultDestination, Spec, Stdin};
 use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
 use crate::sink::{Sink, message};
 use crate::sys::descriptors::PipeGrowth;
 use crate::sys::interrupt;
+use crate::sys::shared_folder::are_one_file;
 use crate::sys::signals;
 use crate::sys::tree::Tree;
 
@@ -51,6 +52,9 @@ pub fn run(plan: Result<Spec, Error>, display: &Display) -> Exit {
         Ok(file) => (file, Ok(())),
         Err(error) => (None, Err(error)),
     };
+    if opened.is_ok() {
+        opened = are_apart(plan.as_ref().ok(), display, result_file.as_ref());
+    }
     if opened.is_ok() {
         match show::recorded(sink, display, &capture, &patience) {
             Ok(both) => sink = both,
@@ -94,6 +98,7 @@ pub(crate) fn keep(
 ) -> Result<(), Error> {
     let patience = Arc::new(Patience::default());
     let mut result_file = open_result(display)?;
+    are_apart(Some(spec), display, result_file.as_ref())?;
     let mut sink =
         show::recorded(sink, display, &spec.capture, &patience).map_err(|(error, _)| error)?;
     let ending = supervise(spec, id, display, &patience, &mut *sink, on_started)?;
@@ -141,6 +146,26 @@ impl Handle {
 fn fail(error: &Error) -> Exit {
     message::say_error(error, &Arc::default());
     Exit::Status(error.status())
+}
+
+/// Makes sure that what is recorded overwrites neither what the command reads nor the result.
+fn are_apart(
+    spec: Option<&Spec>,
+    display: &Display,
+    result_file: Option<&ResultFile>,
+) -> Result<(), Error> {
+    let Some(record) = &display.record else { return Ok(()) };
+    let is_read = matches!(spec.map(|spec| &spec.stdin), Some(Stdin::File(path)) if are_one_file(path, record));
+    let is_result = match &display.result {
+        Some(ResultDestination::File(path)) => path == record,
+        _ => false,
+    } || result_file.is_some_and(|file| file.is_at(record));
+    let why = match (is_read, is_result) {
+        (true, _) => "it is the file of --stdin",
+        (_, true) => "it is the file of --result",
+        _ => return Ok(()),
+    };
+    Err(Error::File { option: "--record", path: record.into(), why: why.to_owned() })
 }
 
 /// Where the result goes beside the sink.

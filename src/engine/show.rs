@@ -37,7 +37,7 @@ use crate::sink::status_line::StatusLine;
 use crate::sink::tee::Tee;
 use crate::sink::text::Text;
 use crate::sys::descriptors;
-use crate::sys::shared_folder::may_trust;
+use crate::sys::shared_folder::{Leads, follow_links, may_trust};
 
 /// What the prefixes of the streams look like, in their order: colours that can be told apart, and read on light
 /// and dark, and that claim nothing of what the lines say.
@@ -118,11 +118,19 @@ fn open_recording(path: &Path) -> Result<(File, Option<File>), Error> {
         path: path.as_os_str().to_owned(),
         why: reason(&error),
     };
-    if let Ok(found) = std::fs::symlink_metadata(path) {
-        may_trust(path, &found).map_err(failed)?;
-    }
+    let mut flags = libc::O_NOCTTY;
+    let path = &match follow_links(path).map_err(failed)? {
+        Leads::ToDescriptor(path) => path,
+        Leads::To(path) => {
+            if let Ok(found) = std::fs::symlink_metadata(&path) {
+                may_trust(&path, &found).map_err(failed)?;
+            }
+            flags |= libc::O_NOFOLLOW;
+            path
+        }
+    };
     let mut options = OpenOptions::new();
-    options.write(true).mode(0o600).custom_flags(libc::O_NOCTTY);
+    options.write(true).mode(0o600).custom_flags(flags);
     let (file, is_new) = match options.clone().create_new(true).open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             // What is in it goes once it is known to be ours.

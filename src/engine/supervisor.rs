@@ -249,7 +249,10 @@ impl Supervisor {
             stopped_by,
             received: self.received.filter(|_| stopped_by == Some(StopReason::Signal)),
             interrupted_by: self.interrupted_by,
-            last_sent: self.course.escalation().last_sent(),
+            // What would have been sent, had the command not ended before its output was seen to be too much.
+            last_sent: self.course.escalation().last_sent().or_else(|| {
+                (stopped_by == Some(StopReason::Output)).then_some(self.limits.stop_signal)
+            }),
             leaked: self.streams.contains(&StreamState::Ended { leaked: true }),
             leftover: self.processes.alive(),
             limit,

@@ -235,8 +235,14 @@ impl Course {
         if self.is_limited() {
             return self.escalation.request(self.request_for(Some(reason)), now);
         }
-        if let (StopReason::Timeout, Phase::Draining { until, .. }) = (reason, &mut self.phase) {
-            // The command ended by itself, and in time. There is only no more time for its streams.
+        if reason == StopReason::Output {
+            // The command ended by itself before that was seen. It is the same output, whoever was quicker.
+            self.escalation.note(reason);
+        }
+        if let (StopReason::Timeout | StopReason::Output, Phase::Draining { until, .. }) =
+            (reason, &mut self.phase)
+        {
+            // There is no more time, or room, for its streams; of a timeout, the command ended in time.
             *until = now;
         }
         None

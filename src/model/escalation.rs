@@ -104,6 +104,11 @@ impl Escalation {
         }
     }
 
+    /// Takes note that a limit was passed of a run that needs no stop any more: that is the reason, if there is none.
+    pub fn note(&mut self, reason: StopReason) {
+        self.reason.get_or_insert(reason);
+    }
+
     /// Gives a stop that goes on without a reason this one. Returns whether there is such a stop.
     pub fn adopt(&mut self, reason: StopReason) -> bool {
         let adopts = self.is_under_way() && self.reason.is_none();

@@ -78,7 +78,7 @@ pub struct Outcome {
     pub received: Option<Signal>,
     /// The signal of the terminal that ended the command, which runcast then ends by too.
     pub interrupted_by: Option<Signal>,
-    /// The last signal that runcast sent to stop the run.
+    /// The last signal that runcast sent to stop the run, or would have sent had the command not ended just before.
     pub last_sent: Option<Signal>,
     /// Whether a stream was still held when reading stopped.
     pub leaked: bool,

@@ -150,7 +150,9 @@ pub(super) fn permanent(ended: &Ended, was_reached: bool) -> Option<String> {
             let found = lines().find(is_permanent).or_else(|| lines().find(is_unreached))?;
             Some(found.trim_start_matches(UNREACHED).to_owned())
         }
-        Some(127) => Some("there is no runcast on its PATH; --remote-runcast names one".to_owned()),
+        Some(127) => {
+            Some("there is no runcast on its PATH, or where --remote-runcast says".to_owned())
+        }
         Some(126) => Some("the runcast there cannot be executed".to_owned()),
         Some(125) => Some(format!("the runcast there is too old for this{}", last_words(ended))),
         Some(status) => {

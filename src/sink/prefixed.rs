@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 
 use crate::model::event::{Event, Stream};
 use crate::model::line_prefix::Prefix;
+use crate::model::outcome::StopReason;
 use crate::model::spec::{Limits, Pty, Split};
 use crate::model::template::{Part, Template};
 use crate::sink::destination::{Destination, Lost};
@@ -97,6 +98,15 @@ impl Prefixed {
             stop_message: StopMessage::new(limits, pty),
             result_last,
         }
+    }
+
+    /// Tells why the run was stopped, if that is to be told and was not.
+    fn tell_stop(&mut self, reason: Option<StopReason>) -> Result<(), Lost> {
+        let Some(message) = self.stop_message.of(reason) else { return Ok(()) };
+        let place = self.place(Stream::Stderr);
+        place.begin_line()?;
+        place.put_own(message.as_bytes())?;
+        place.flush()
     }
 
     fn place(&mut self, stream: Stream) -> &mut Place {
@@ -238,19 +248,15 @@ impl Sink for Prefixed {
                     prefix.set_run(started.pid, started.clock);
                 }
             }
-            Event::Stop(stop) => {
-                if let Some(message) = self.stop_message.of(stop) {
-                    let place = self.place(Stream::Stderr);
-                    place.begin_line()?;
-                    place.put_own(message.as_bytes())?;
-                    place.flush()?;
-                }
-            }
+            Event::Stop(stop) => self.tell_stop(stop.reason)?,
             // What was read back may have any number.
             Event::Dropped(dropped) => self.seq = self.seq.saturating_add(dropped.chunks),
-            Event::Result(_) => {
+            Event::Result(result) => {
                 let result_last = self.result_last;
                 self.flush()?;
+                if !self.place(Stream::Stderr).is_lost() {
+                    self.tell_stop(result.stopped_by)?;
+                }
                 let place = self.place(Stream::Stdout);
                 if result_last && !place.is_lost() {
                     place.put_event(event)?;

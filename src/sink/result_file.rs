@@ -11,17 +11,14 @@ use std::time::Duration;
 
 use nix::fcntl::AT_FDCWD;
 use nix::unistd::{AccessFlags, faccessat, geteuid};
-use tempfile::{Builder, NamedTempFile};
+use tempfile::{Builder, NamedTempFile, PersistError};
 
 use crate::model::error::{Error, reason};
 use crate::model::event::Event;
 use crate::sink::destination::{Destination, Lost, Outlet, Patience};
 use crate::sink::write_json_line;
 use crate::sys::descriptors;
-use crate::sys::shared_folder::{folder_of, may_trust};
-
-/// How many links are followed before they count as a circle; what the kernel takes too.
-const MAX_LINKS: usize = 40;
+use crate::sys::shared_folder::{Leads, are_one_file, folder_of, follow_links, may_trust};
 
 /// How often to look whether a fifo has got a reader.
 const FIFO_LOOK: Duration = Duration::from_millis(10);
@@ -111,7 +108,7 @@ impl ResultFile {
         let failed = |source: io::Error| Error::Output { what: name.clone(), source };
         match self.place {
             Place::Regular { path, staged } => match staged {
-                Some(file) => file.persist(path).map(drop).map_err(|error| failed(error.error)),
+                Some(file) => put_in_place(file, &path).map_err(failed),
                 None => Ok(()),
             },
             Place::Open(fd) => write_out(fd, result, &name, patience),
@@ -134,7 +131,7 @@ impl ResultFile {
             Place::Regular { path, .. } => {
                 let beside =
                     write_beside(&path, |writer| writer.write_all(line)).map_err(failed)?;
-                beside.persist(path).map(drop).map_err(|error| failed(error.error))
+                put_in_place(beside, &path).map_err(failed)
             }
             Place::Open(fd) => write_line_out(fd, line, &name, patience),
             Place::Fifo(path) => {
@@ -142,6 +139,12 @@ impl ResultFile {
                 write_line_out(fifo.into(), line, &name, patience)
             }
         }
+    }
+
+    /// Whether it is the file that this path leads to.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        matches!(&self.place, Place::Regular { path: own, .. } if are_one_file(own, path))
     }
 
     fn name(&self) -> String {
@@ -158,7 +161,15 @@ fn file_error(path: OsString, error: &io::Error) -> Error {
 }
 
 fn place_at(given: &Path) -> io::Result<Place> {
-    let path = follow_links(given)?;
+    let path = match follow_links(given)? {
+        Leads::To(path) => path,
+        Leads::ToDescriptor(path) => {
+            // Behind what is in it, where it is a file: somebody else may write to it too.
+            let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
+            let file = OpenOptions::new().append(true).custom_flags(flags).open(path)?;
+            return Ok(Place::Open(file.into()));
+        }
+    };
     match fs::symlink_metadata(&path) {
         Ok(found) if found.is_dir() => Err(io::Error::from_raw_os_error(libc::EISDIR)),
         Ok(found) if !found.is_file() => {
@@ -246,20 +257,28 @@ fn write_with(
     }
 }
 
-/// Where a path leads, as far as its last part is a link; what the last link names need not exist.
-fn follow_links(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        match fs::read_link(&path) {
-            Ok(target) => {
-                may_trust(&path, &fs::symlink_metadata(&path)?)?;
-                // An absolute target replaces all of it.
-                path = folder_of(&path).join(target);
-            }
-            Err(_) => return Ok(path),
+/// The number of our own descriptor that a path leads to, as `/dev/stdout` does, and links to that.
+#[must_use]
+pub fn own_descriptor(path: &Path) -> Option<i32> {
+    let Ok(Leads::ToDescriptor(path)) = follow_links(path) else { return None };
+    let folder = folder_of(&path).canonicalize().ok()?;
+    let is_own =
+        folder.starts_with(format!("/proc/{}", std::process::id())) && folder.ends_with("fd");
+    if is_own { path.file_name()?.to_str()?.parse().ok() } else { None }
+}
+
+/// Puts a file that was written beside its place there.
+fn put_in_place(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    match file.persist(path) {
+        Ok(_) => Ok(()),
+        Err(PersistError { error, file }) if error.raw_os_error() == Some(libc::EBUSY) => {
+            // Something is mounted there, as containers are given a single file: it can only be written where it is.
+            let mut options = OpenOptions::new();
+            options.write(true).truncate(true).custom_flags(libc::O_NOFOLLOW);
+            io::copy(&mut file.reopen()?, &mut options.open(path)?).map(drop)
         }
+        Err(PersistError { error, .. }) => Err(error),
     }
-    Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
 fn may_write(path: &Path) -> io::Result<()> {
@@ -303,7 +322,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("target", &link).expect("a link");
-        assert_eq!(follow_links(&link).expect("it leads somewhere"), folder.path().join("target"));
+        assert_eq!(
+            follow_links(&link).expect("it leads somewhere"),
+            Leads::To(folder.path().join("target"))
+        );
         let event =
             Event::Exited(Exited { t: Seconds(Duration::ZERO), exit_code: Some(0), signal: None });
         let mut file = ResultFile::at_path(&link).expect("it can be written");

@@ -1,6 +1,5 @@
 //! The line in which text tells that and why a run was stopped.
 
-use crate::model::event::Stop;
 use crate::model::outcome::StopReason;
 use crate::model::spec::{Limits, Pty};
 use crate::sys::terminal;
@@ -22,10 +21,11 @@ impl StopMessage {
         Self { limits, pty }
     }
 
-    /// The line, with its end; `None` for a reason that its cause tells itself, and after the first stop.
-    pub(super) fn of(&mut self, stop: &Stop) -> Option<String> {
+    /// The line, with its end, when a run is stopped for this reason, or is over and was; `None` for a reason that its
+    /// cause tells itself, and once it was told.
+    pub(super) fn of(&mut self, reason: Option<StopReason>) -> Option<String> {
         let limits = self.limits.take()?;
-        let why = match stop.reason? {
+        let why = match reason? {
             StopReason::Timeout => {
                 limits.timeout.map(|limit| format!("it ran longer than --timeout {limit:?}"))
             }

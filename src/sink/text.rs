@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::model::event::{Event, Stream};
+use crate::model::outcome::StopReason;
 use crate::model::spec::{Display, Limits, ResultDestination};
 use crate::sink::destination::{Destination, Lost};
 use crate::sink::stop_message::StopMessage;
@@ -35,6 +36,16 @@ impl Text {
             result_last: display.result == Some(ResultDestination::Stdout),
             delivered_bytes: 0,
         }
+    }
+
+    /// Tells why the run was stopped, if that is to be told and was not.
+    fn tell_stop(&mut self, reason: Option<StopReason>) -> Result<(), Lost> {
+        let Some(message) = self.stop_message.of(reason) else { return Ok(()) };
+        let destination = self.line_start(Stream::Stderr)?;
+        destination.put(message.as_bytes())?;
+        destination.flush()?;
+        self.last = Stream::Stderr;
+        Ok(())
     }
 
     /// The destination of a stream, at the start of a line, for a line of runcast's own.
@@ -75,15 +86,11 @@ impl Sink for Text {
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         match event {
-            Event::Stop(stop) => {
-                let Some(message) = self.stop_message.of(stop) else { return Ok(()) };
-                let destination = self.line_start(Stream::Stderr)?;
-                destination.put(message.as_bytes())?;
-                destination.flush()?;
-                self.last = Stream::Stderr;
-                Ok(())
-            }
-            Event::Result(_) => {
+            Event::Stop(stop) => self.tell_stop(stop.reason),
+            Event::Result(result) => {
+                if !self.destinations[Stream::Stderr.index()].is_lost() {
+                    self.tell_stop(result.stopped_by)?;
+                }
                 if !self.result_last || self.destinations[Stream::Stdout.index()].is_lost() {
                     return Ok(());
                 }

@@ -262,7 +262,7 @@ impl Child<'_> {
             set_nice(increment)?;
         }
         if self.prepared.no_new_privs {
-            check("no_new_privs", nix::sys::prctl::set_no_new_privs())?;
+            check("--no-new-privs", nix::sys::prctl::set_no_new_privs())?;
         }
         if let Some((_, directory)) = &self.prepared.directory {
             nix::unistd::chdir(directory.as_c_str()).map_err(|errno| (Step::Chdir, errno))?;
@@ -370,7 +370,7 @@ fn set_nice(increment: i32) -> SetUp<()> {
     // SAFETY: a plain number.
     let nice = unsafe { libc::nice(increment) };
     if nice == -1 && Errno::last_raw() != 0 {
-        return Err((Step::Other("nice"), Errno::last()));
+        return Err((Step::Other("--nice"), Errno::last()));
     }
     Ok(())
 }

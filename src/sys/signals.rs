@@ -268,7 +268,10 @@ impl Signals {
     /// Has a signal that stops a process wait to stop us, as if somebody had sent it: it is blocked in every thread of
     /// ours.
     pub fn ask_to_stop(&self, signal: Signal) {
-        send_to_us(signal);
+        if let Ok(named) = NixSignal::try_from(signal.number()) {
+            // It fails for no process that is there.
+            let _ = nix::sys::signal::kill(nix::unistd::getpid(), named);
+        }
     }
 
     /// Lets the signals that stop a process act, by their default, and returns when we were continued; or at
@@ -293,13 +296,6 @@ impl Signals {
     }
 }
 
-fn send_to_us(signal: Signal) {
-    if let Ok(named) = NixSignal::try_from(signal.number()) {
-        // It fails for no process that is there.
-        let _ = nix::sys::signal::kill(nix::unistd::getpid(), named);
-    }
-}
-
 /// Ends the process by this signal, without a core. Returns where that cannot be: process 1 has no default
 /// actions, and a signal that is ignored does nothing.
 pub fn end_by(signal: Signal) {
@@ -307,8 +303,9 @@ pub fn end_by(signal: Signal) {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     set_default(signal);
     if let Ok(named) = NixSignal::try_from(signal.number()) {
-        // It waits until it is let through, for any thread of ours.
-        send_to_us(signal);
+        // To this thread: were it sent to the process, and leaves a core, another thread could be about to end by it
+        // while this one ends the process with a status. It waits until it is let through.
+        let _ = nix::sys::signal::raise(named);
         // It fails for no set of signals.
         let _ = pthread_sigmask(SigmaskHow::SIG_UNBLOCK, Some(&SigSet::from(named)), None);
     }

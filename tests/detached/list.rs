@@ -62,12 +62,16 @@ fn it_tells_the_state_of_each_run_newest_first() {
 #[test]
 fn a_command_line_that_steers_the_terminal_stays_one_plain_line() {
     let home = Home::new();
-    let words = ["sh", "-c", "true", "\x1b[2J\n\r\x07"];
+    let words = ["sh", "-c", "true", "\x1b[2J\n\r\x07\u{202e}"];
     home.runcast("-d --id t").command(words).run().exited(0);
     home.wait("t").exited(0);
     let table = home.runcast("runs").run().exited(0).out();
     assert_eq!(table.lines().count(), 2, "{table}");
-    assert!(!table.contains(|c: char| c.is_control() && c != '\n'), "{}", table.escape_debug());
+    assert!(
+        !table.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'),
+        "{}",
+        table.escape_debug()
+    );
     home.runcast("-d --id hidden --no-argv").puppet("exit:0").run().exited(0);
     assert!(home.listed("hidden").expect("it is there")["argv"].is_null());
 }

@@ -11,7 +11,7 @@ use std::thread;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use super::{Home, lines};
-use crate::harness::{LIMIT, Ran, alive, copies_for_everyone, root, runcast};
+use crate::harness::{LIMIT, Ran, alive, copies_for_everyone, let_pass, root, runcast};
 
 /// Another user, who knows where everything is.
 struct Other {
@@ -156,7 +156,8 @@ impl Exchange {
                     renameat2(AT_FDCWD, &one, AT_FDCWD, &other, RenameFlags::RENAME_EXCHANGE)
                         .is_ok(),
                 );
-                thread::yield_now();
+                // Long enough for whoever looks to get through now and then.
+                let_pass(u64::from(count % 4));
             }
             count
         });

@@ -7,6 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use runcast::model::recorded::MOST_COUNT;
+
 use crate::harness::{LIMIT, Runcast, peak_rss_bytes, runcast, scratch, script, wait_until};
 
 /// What steers a terminal, or ends a line without being a line's end.
@@ -184,10 +186,10 @@ fn lines_that_are_no_events_are_passed_over_and_chunks_come_in_order() {
 
 #[test]
 fn numbers_of_any_size_are_no_trouble() {
-    let huge = u64::MAX;
+    let huge = MOST_COUNT;
     let answer = [
         chunk(1, "one\n"),
-        "{\"op\":\"heartbeat\",\"t\":1.8e19,\"idle\":1.8e19,\"stdout_bytes\":18446744073709551615,\"stderr_bytes\":1}\n".to_owned(),
+        format!("{{\"op\":\"heartbeat\",\"t\":1.8e19,\"idle\":1.8e19,\"stdout_bytes\":{huge},\"stderr_bytes\":1}}\n"),
         format!("{{\"op\":\"stop\",\"t\":{huge}.0,\"reason\":\"timeout\",\"signal\":\"\\u001b\"}}\n"),
         format!("{{\"op\":\"dropped\",\"t\":1.8e19,\"after_seq\":{huge},\"chunks\":{huge},\"bytes\":{huge}}}\n"),
         chunk(huge, "last\n"),

@@ -64,10 +64,16 @@ impl Supervisor {
         };
         match signal {
             Signal::TERM => self.terminate(signal, forward_as),
-            Signal::TSTP | Signal::TTIN | Signal::TTOU => {
+            _ if signals::is_stop(signal) && signals::is_stop(forward_as) => {
                 self.processes.suspend_group(forward_as);
                 self.suspend();
             }
+            _ if signals::is_stop(signal) => {
+                // Something else is wanted in its place, so we do not stop either.
+                self.links.signals.discard_stop(signal);
+                self.forward(signal, forward_as);
+            }
+            _ if signals::is_stop(forward_as) => self.processes.suspend_group(forward_as),
             Signal::CONT if forward_as == Signal::CONT => self.processes.continue_group(),
             _ => self.forward(signal, forward_as),
         }

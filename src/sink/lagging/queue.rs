@@ -173,8 +173,13 @@ impl Queue {
         if self.is_given_up {
             return;
         }
-        if let (Entry::Moment(_), Some(last @ Entry::Moment(_))) = (&entry, self.behind.back_mut())
-        {
+        // Of what tells where the run is, only the newest is of interest.
+        let is_newer = matches!(
+            (&entry, self.behind.back()),
+            (Entry::Moment(_), Some(Entry::Moment(_)))
+                | (Entry::Event(Event::Heartbeat(_)), Some(Entry::Event(Event::Heartbeat(_))))
+        );
+        if let (true, Some(last)) = (is_newer, self.behind.back_mut()) {
             *last = entry;
         } else {
             self.behind.push_back(entry);
