@@ -1,13 +1,12 @@
 //! What is installed lies where `man` and Debian's shells look for it, and works from there: by the Debian package, and
 //! by the lines of the README. The archive of a release holds the same.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{BASH, PUPPET, Prompt, RUNCAST, Shell, ZSH, scratch, tool};
+use crate::harness::{BASH, PUPPET, Prompt, RUNCAST, Shell, ZSH, files, scratch, tool};
 
 /// Where a file goes, and what it is made of.
 type Place = (&'static str, &'static str);
@@ -54,24 +53,6 @@ fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {output:?}");
     String::from_utf8(output.stdout).expect("it is text")
-}
-
-/// All files below a folder, by their paths in it.
-fn files(folder: &Path) -> BTreeMap<String, PathBuf> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).expect("it is there") {
-            let path = entry.expect("a folder can be read to its end").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).expect("it is below").display().to_string();
-                found.insert(name, path);
-            }
-        }
-    }
-    found
 }
 
 /// Looks at each of these files below a root: its mode, its owner, and that it is what it is made of.

@@ -1,7 +1,6 @@
 //! The layers: a file imports only from its own folder and from layers below.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::harness::{code, sources};
 
 /// From the lowest to the highest.
 const LAYERS: [&str; 9] =
@@ -11,23 +10,9 @@ fn place(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|known| *known == layer)
 }
 
-/// All Rust files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries =
-        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let paths = entries.map(|entry| entry.expect("a folder can be read to its end").path());
-    paths
-        .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-        .collect()
-}
-
 /// The first names after each `crate::`, in a path or in a group, outside of comments.
 fn imports(source: &str, root: &str) -> Vec<String> {
-    let code: String = source
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n")
-        .collect();
+    let code = code(source);
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = Vec::new();
     for (at, _) in code.match_indices(&format!("{root}::")) {
@@ -75,29 +60,17 @@ fn imports_are_found_wherever_they_stand() {
 
 #[test]
 fn no_import_goes_up_or_sideways() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut seen = 0;
-    for path in files(&source) {
-        let inside = path.strip_prefix(&source).expect("it was found there").with_extension("");
-        let own = inside
-            .iter()
-            .next()
-            .and_then(|name| name.to_str())
-            .expect("a source has a plain name")
-            .to_owned();
+    for (path, text) in sources() {
+        let own = path.split(['/', '.']).next().unwrap_or_default();
         if own == "lib" {
             continue;
         }
-        let Some(own_place) = place(&own) else { panic!("{} belongs to no layer", path.display()) };
-        let text = fs::read_to_string(&path).expect("a source can be read");
-        assert!(!text.contains("super::super"), "{} climbs over its folder", path.display());
+        let Some(own_place) = place(own) else { panic!("{path} belongs to no layer") };
+        assert!(!text.contains("super::super"), "{path} climbs over its folder");
         for name in imports(&text, "crate").into_iter().chain(imports(&text, "runcast")) {
             let Some(other) = place(&name) else { continue };
-            assert!(
-                other <= own_place,
-                "{} imports from {name}, which is above {own}",
-                path.display()
-            );
+            assert!(other <= own_place, "{path} imports from {name}, which is above {own}");
             seen += 1;
         }
     }

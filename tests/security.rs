@@ -2,38 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// All Rust files below a folder, by their paths from the package's.
-fn files(folder: &str) -> Vec<String> {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut folders = vec![PathBuf::from(folder)];
-    let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(package.join(&folder)).expect("a folder of sources is there") {
-            let entry = entry.expect("a folder can be read to its end");
-            let path = folder.join(entry.file_name());
-            if entry.path().is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push(path.to_str().expect("a source has a plain name").to_owned());
-            }
-        }
-    }
-    found
-}
+use crate::harness::{code, sources};
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// The code of a source, without its comments.
-fn code(source: &str) -> String {
-    source
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n")
-        .collect()
 }
 
 /// How often the word stands in code as the keyword.
@@ -58,26 +33,25 @@ fn security_md_lists_every_file_with_unsafe_code_and_no_other() {
     let (_, section) = text.split_once("## Unsafe code").expect("it has that section");
     let listed: BTreeSet<String> = section
         .lines()
-        .filter_map(|line| Some(line.strip_prefix("| `src/")?.split_once('`')?.0))
-        .map(|path| format!("src/{path}"))
+        .filter_map(|line| Some(line.strip_prefix("| `src/")?.split_once('`')?.0.to_owned()))
         .collect();
-    let sources = files("src");
-    let found: BTreeSet<String> =
-        sources.into_iter().filter(|path| count_unsafe(&read(path)) > 0).collect();
+    let found: BTreeSet<String> = sources()
+        .into_iter()
+        .filter(|(_, source)| count_unsafe(source) > 0)
+        .map(|(path, _)| path)
+        .collect();
     assert!(found.len() > 5, "hardly any was found: {found:?}");
     assert_eq!(listed, found);
 }
 
 #[test]
 fn the_compiler_allows_it_nowhere_else() {
-    let lifted: Vec<String> = files("src")
+    let lifted: Vec<String> = sources()
         .into_iter()
-        .filter(|path| code(&read(path)).contains("(unsafe_code"))
+        .filter(|(_, source)| code(source).contains("(unsafe_code"))
+        .map(|(path, _)| path)
         .collect();
-    assert_eq!(
-        BTreeSet::from_iter(lifted),
-        ["src/main.rs", "src/sys/mod.rs"].map(String::from).into()
-    );
+    assert_eq!(lifted, ["main.rs", "sys/mod.rs"]);
     let manifest = read("Cargo.toml");
     for lint in [
         "unsafe_code = \"deny\"",
@@ -90,8 +64,8 @@ fn the_compiler_allows_it_nowhere_else() {
 
 #[test]
 fn nothing_listens_on_a_network_port() {
-    for path in files("src") {
-        let code = code(&read(&path));
+    for (path, source) in sources() {
+        let code = code(&source);
         for word in ["TcpListener", "UdpSocket", "SocketAddr", "AF_INET", "libc::socket"] {
             assert!(!code.contains(word), "{path} has {word}");
         }

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use libfuzzer_sys::arbitrary::{Arbitrary, Result, Unstructured};
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use runcast::sink::destination::{Destination, Outlet, Patience};
 
 /// How long the reads are that give a stream, over and over again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Arbitrary)]
 pub struct Reads([u8; 4]);
 
 impl Reads {
@@ -23,12 +23,6 @@ impl Reads {
             stream = rest;
             Some(read).filter(|read| !read.is_empty())
         })
-    }
-}
-
-impl<'a> Arbitrary<'a> for Reads {
-    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
-        u.arbitrary().map(Self)
     }
 }
 
@@ -49,6 +43,11 @@ pub fn is_inside_character(text: &[u8], at: usize) -> bool {
 /// Where there is no `/dev/null`.
 #[must_use]
 pub fn destination() -> Destination {
-    let null = File::create("/dev/null").expect("it is there");
-    Destination::new(Outlet::Opened(null.into()), "nothing", &Arc::new(Patience::default()))
+    destination_to(File::create("/dev/null").expect("it is there"))
+}
+
+/// A destination that is this file.
+#[must_use]
+pub fn destination_to(file: File) -> Destination {
+    Destination::new(Outlet::Opened(file.into()), "a file", &Arc::new(Patience::default()))
 }

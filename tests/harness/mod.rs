@@ -14,6 +14,7 @@ mod program;
 mod prompt;
 mod ran;
 pub(crate) mod schema;
+mod sources;
 mod terminal;
 mod tmux;
 mod tool;
@@ -34,6 +35,7 @@ pub(crate) use process::{
 pub(crate) use program::program;
 pub(crate) use prompt::{BASH, FISH, Prompt, Shell, ZSH};
 pub(crate) use ran::{Ran, events_in, result_in};
+pub(crate) use sources::{code, files, sources};
 pub(crate) use terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Terminal};
 pub(crate) use tmux::Tmux;
 pub(crate) use tool::{root, skip, strace, tool};

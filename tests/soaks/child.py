@@ -16,7 +16,7 @@ been written. They are updated after each write, so that whatever ends this proc
                             standard streams
     reap                    waits for all children
     close FD
-    copy, swallow           standard input to standard output; to the file `swallowed` in FOLDER
+    copy                    standard input to standard output
     burn SECONDS, hold SIZE, fill SIZE
                             processor time; resident memory; a file in FOLDER
     return                  the value of RUNCAST_INPUT, or null, to RUNCAST_RESULT
@@ -125,11 +125,6 @@ class Child:
     def do_copy(self):
         while data := os.read(0, 65536):
             self.put(1, data)
-
-    def do_swallow(self):
-        with open(self.path("swallowed"), "wb") as file:
-            while data := os.read(0, 65536):
-                file.write(data)
 
     def do_burn(self, seconds):
         end = time.process_time() + seconds

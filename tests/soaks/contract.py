@@ -188,7 +188,7 @@ def ends_off(data):
     return data.translate(None, b"\r\n\0")
 
 
-def kept(findings, result, truth, max_output, keep, split, is_exact=True):
+def kept(findings, result, truth, max_output, keep, split):
     """The parts of the output in the result. `truth` is all of each stream, where it is known."""
     for kind, name in NAMES.items():
         part = exact(result, name, f"{name}_base64", findings_as_shown(findings, name))

@@ -76,8 +76,10 @@ class Callable:
         if how.startswith("python"):
             codes["no json"] = 1
         findings.equal(f"{how}, {ending}: status", code, codes[ending])
-        findings.equal("standard output of the module", plain.get("stdout"), "printed\n")
-        findings.equal("alive after the end", place.is_quiet(1), [])
+        # On a busy machine its time may be over before it has begun.
+        outputs = ["printed\n", ""] if ending == "timeout" else ["printed\n"]
+        findings.one_of("standard output of the module", plain.get("stdout"), outputs)
+        findings.equal("alive after the end", place.is_quiet(PATIENCE), [])
         findings.equal("files left in TMPDIR", os.listdir(place.path("tmp")), [])
         return findings
 
@@ -160,6 +162,6 @@ class Refused:
                 contract.status(findings, code, result)
                 findings.equal("error", result["error"]["code"], error)
                 findings.equal("message", f"runcast: {result['error']['message']}", lines[0])
-        findings.equal("alive after the end", place.is_quiet(1), [])
+        findings.equal("alive after the end", place.is_quiet(PATIENCE), [])
         findings.equal("files left in TMPDIR", os.listdir(place.path("tmp")), [])
         return findings

@@ -24,7 +24,7 @@ class Plan:
     marks       the files that those make at their end
     """
 
-    def __init__(self, rng, strips=False, secret=None, most=None, can_fork=True, can_end_late=True):
+    def __init__(self, rng, strips=False, secret=None, most=None):
         self.rng = rng
         self.content = Content(rng, strips, secret)
         # Another's line in the middle of a sequence or a secret would make it none.
@@ -37,17 +37,16 @@ class Plan:
         self.pieces = []
         self.tokens = {}
         self.marks = []
-        self.holds = False
         self.flood = None
         size = rng.choice([0, 100, 100, 2000, 2000, 2000, 20000, 20000, 300000])
         if rng.random() < 0.03:
             size = 3000000
         self.size = min(size, most) if most is not None else size
-        self.begin(can_fork)
+        self.begin()
         self.write()
-        self.finish(can_end_late)
+        self.finish()
 
-    def begin(self, can_fork):
+    def begin(self):
         rng = self.rng
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             what = rng.choice(["default"] * 6 + ["ignore", "trap", "exit"])
@@ -62,7 +61,7 @@ class Plan:
                 self.steps.append(["trap", number, code])
                 self.traps[number] = code
         self.steps.append(["report", "command"])
-        if can_fork and rng.random() < 0.35:
+        if rng.random() < 0.35:
             for _ in range(rng.randint(1, 3)):
                 self.fork()
 
@@ -85,7 +84,6 @@ class Plan:
         steps += [["sleep", rest], ["touch", mark]]
         self.tokens[number] = (fd, 0 if "c" in how else count)
         self.late = max(self.late, pause * count + rest)
-        self.holds = self.holds or "c" not in how
         self.marks.append(mark)
         self.steps.append(["fork", how, steps])
 
@@ -111,9 +109,9 @@ class Plan:
         self.steps.append(["sleep", seconds])
         self.seconds += seconds
 
-    def finish(self, can_end_late):
+    def finish(self):
         rng = self.rng
-        is_endless = can_end_late and rng.random() < 0.25
+        is_endless = rng.random() < 0.25
         is_flood = is_endless and rng.random() < 0.2
         for fd in (1, 2):
             if rng.random() < 0.06 and not is_flood:

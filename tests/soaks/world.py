@@ -12,7 +12,6 @@ import time
 MARK = "RUNCAST_SOAK_CASE"
 # How long something may take that should be done at once. It is a check for what hangs, not of speed.
 PATIENCE = 30.0
-CONSUMERS = ["fast", "odd", "slow", "stall", "close", "close early", "never"]
 
 
 class Hung(Exception):
@@ -74,7 +73,8 @@ class Place:
 
     def is_quiet(self, seconds):
         """Waits until no process of the case is alive, for so long at most. Returns those that are."""
-        return wait_for(lambda: not self.processes(), seconds) and [] or self.processes()
+        wait_for(lambda: not self.processes(), seconds)
+        return self.processes()
 
     def kill_all(self):
         for _ in range(50):
@@ -153,7 +153,7 @@ class Reader(threading.Thread):
     never        reads nothing before the process has ended, or for 4 seconds
     """
 
-    def __init__(self, fd, how="fast", seed=0, process=None, on_close=None):
+    def __init__(self, fd, how="fast", seed=0, process=None):
         super().__init__(daemon=True)
         self.fd = fd
         self.how = how
@@ -161,7 +161,6 @@ class Reader(threading.Thread):
         self.data = bytearray()
         self.is_closed = False
         self.process = process
-        self.on_close = on_close
         self.most = self.random.choice([1, 100, 5000, 200000])
         self.pause = self.random.choice([0.1, 0.4, 1.0])
 
@@ -170,8 +169,6 @@ class Reader(threading.Thread):
             self.read()
         finally:
             os.close(self.fd)
-            if self.on_close:
-                self.on_close()
 
     def read(self):
         if self.how == "close early":
@@ -204,8 +201,7 @@ class Reader(threading.Thread):
 class Process:
     """A runcast, with its readers. `closed`: standard descriptors that it is started without."""
 
-    def __init__(self, argv, place, stdin=None, how="fast", seed=0, stdout=None, closed=(), fds=(), on_close=None,
-                 env=None, group=True):
+    def __init__(self, argv, place, stdin=None, how="fast", seed=0, stdout=None, closed=(), fds=(), env=None):
         self.argv = argv
         words = list(argv)
         if closed:
@@ -215,12 +211,12 @@ class Process:
             words, cwd=place.path("cwd"), env=env or place.environment(), pass_fds=fds,
             stdin=subprocess.PIPE if isinstance(stdin, bytes) else stdin or subprocess.DEVNULL,
             stdout=subprocess.PIPE if stdout is None else stdout, stderr=subprocess.PIPE,
-            process_group=0 if group else None,
+            process_group=0,
         )
         self.pid = self.process.pid
         self.out = None
         if stdout is None:
-            self.out = Reader(os.dup(self.process.stdout.fileno()), how, seed, self.process, on_close)
+            self.out = Reader(os.dup(self.process.stdout.fileno()), how, seed, self.process)
             self.process.stdout.close()
         self.err = Reader(os.dup(self.process.stderr.fileno()))
         self.process.stderr.close()
