@@ -28,7 +28,7 @@ declare -A many=([text]=41 [ndjson]=6)
 # Of some runs the least counts: what comes on top of it is threads that found each other at a bad moment.
 runs=3
 
-if ! command -v valgrind >/dev/null; then
+if ! valgrind=$(command -v valgrind); then
   echo "SKIP: valgrind is not installed"
   [ "${RUNCAST_REQUIRE_TOOLS:-}" != 1 ]
   exit
@@ -55,7 +55,7 @@ count() {
   local format=$1 least='' found
   shift
   for ((run = 0; run < runs; run++)); do
-    env -i PATH="$PATH" valgrind --tool=callgrind --trace-children=no --callgrind-out-file=/dev/null \
+    env -i PATH=/usr/bin:/bin "$valgrind" --tool=callgrind --trace-children=no --callgrind-out-file=/dev/null \
       --log-file="$scratch/log" "$runcast" -f "$format" --stdin null -- "$@" >/dev/null ||
       { cat "$scratch/log" >&2; return 1; }
     found=$(sed -n 's/.*Collected *: *\([0-9]*\).*/\1/p' "$scratch/log")

@@ -203,6 +203,11 @@ impl Feed {
         self.0.changed.notify_all();
     }
 
+    /// How much of its input the run is known to have.
+    pub(super) fn offset(&self) -> u64 {
+        self.state().answered
+    }
+
     /// The run has its input up to here, and takes more or not. Returns whether it never took any of ours.
     pub(super) fn answered(&self, offset: u64, is_closed: bool) -> bool {
         let mut state = self.state();

@@ -85,7 +85,7 @@ struct Session<'a> {
     /// Whether standard input is sent.
     has_input: bool,
     consumers: Vec<BorrowedFd<'static>>,
-    /// When a whole line last came from there.
+    /// When a whole line last came from there that had not come before.
     last_contact: Instant,
     /// Attempts since then.
     tries: u32,
@@ -360,8 +360,6 @@ impl<'a> Session<'a> {
         self.repeated.clone_from(&self.since_chunk);
         loop {
             while let Some(line) = connection.line() {
-                self.last_contact = Instant::now();
-                self.tries = 0;
                 if !self.take(line)? {
                     return Ok(Heard::Broke(Waited::Silent));
                 }

@@ -149,6 +149,7 @@ impl Exchange {
         let is_over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&is_over);
         let count = thread::spawn(move || {
+            let begun = std::time::Instant::now();
             let mut count = 0;
             while !seen.load(Ordering::Relaxed) {
                 // One of them may just have been taken away.
@@ -156,8 +157,8 @@ impl Exchange {
                     renameat2(AT_FDCWD, &one, AT_FDCWD, &other, RenameFlags::RENAME_EXCHANGE)
                         .is_ok(),
                 );
-                // Long enough for whoever looks to get through now and then.
-                let_pass(u64::from(count % 4));
+                // Long enough for whoever looks to get through now and then, also where all takes longer.
+                let_pass(u64::from(count % 4) + 20 * begun.elapsed().as_secs());
             }
             count
         });

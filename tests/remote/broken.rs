@@ -156,6 +156,17 @@ fn the_time_to_try_again_counts_from_the_last_whole_line() {
 }
 
 #[test]
+fn what_comes_again_over_each_connection_is_no_reason_to_go_on() {
+    let Some(machine) = Machine::new() else { return };
+    // Enough for all but the result, which is a longer line.
+    machine.plan(&["out 2500"; 400]);
+    let steps = format!("print:stdout:{} exit:3", "x".repeat(1000));
+    let ran = machine.ndjson("--retry-timeout 1 --id far").puppet(&steps).run();
+    ran.failed(125, "disconnected", "the run far");
+    assert!(machine.plans() > 0, "each plan was tried");
+}
+
+#[test]
 fn no_time_to_try_again_is_no_other_attempt() {
     let Some(machine) = Machine::new() else { return };
     machine.plan(&["after \"seq\":1"]);

@@ -30,6 +30,12 @@ fn is_json(line: &[u8]) -> bool {
 }
 
 impl Session<'_> {
+    /// Something new came. What comes again over each connection gets a run no further, and does not count.
+    fn got_further(&mut self) {
+        self.last_contact = Instant::now();
+        self.tries = 0;
+    }
+
     /// Takes one line from there. `false`: there is something missing before it.
     pub(super) fn take(&mut self, line: &[u8]) -> Result<bool, Broken> {
         // What makes no sense was never written whole. It may be shown as it came, so that is looked at first.
@@ -50,6 +56,7 @@ impl Session<'_> {
         match &recorded {
             Recorded::Event(Event::Result(result)) => {
                 // What fails by then is told in it.
+                self.got_further();
                 let flushed = self.player.flush();
                 self.note(flushed)?;
                 let over = self.complete(ResultLine { status: result.status, line: line.to_vec() });
@@ -80,6 +87,7 @@ impl Session<'_> {
             self.repeated.remove(at);
             return Ok(true);
         }
+        self.got_further();
         let kept_bytes: usize = self.since_chunk.iter().map(Vec::len).sum();
         if self.since_chunk.len() < MOST_EVENTS && kept_bytes + line.len() <= MOST_EVENT_BYTES {
             self.since_chunk.push(line.to_vec());
@@ -99,6 +107,7 @@ impl Session<'_> {
         if is_missing && self.missing_at.replace(self.last_seq) != Some(self.last_seq) {
             return Ok(false);
         }
+        self.got_further();
         self.last_seq = seq;
         self.since_chunk.clear();
         self.repeated.clear();
@@ -144,7 +153,9 @@ impl Session<'_> {
     fn be_told(&mut self, told: Tell) -> Result<(), Broken> {
         match told {
             Tell::Begun { .. } => {
-                self.is_begun = true;
+                if !std::mem::replace(&mut self.is_begun, true) {
+                    self.got_further();
+                }
                 if let Some(limits) = self.task.limits
                     && let Some(timeout) = limits.timeout
                 {
@@ -159,16 +170,24 @@ impl Session<'_> {
                 if error.code() != ErrorCode::RunLost {
                     return Err(error.into());
                 }
+                self.got_further();
                 self.conclude_with(Conclusion::Failed(error));
             }
-            Tell::Received => self.feed.received(),
+            Tell::Received => {
+                self.got_further();
+                self.feed.received();
+            }
             Tell::Input { offset, closed } => {
+                if self.feed.offset() < offset {
+                    self.got_further();
+                }
                 if self.feed.answered(offset, closed) {
                     let error = Error::run(RunFault::StdinClosed, self.task.id, None);
                     message::say_error(&error, &Arc::default());
                 }
             }
-            Tell::Alive | Tell::Done { .. } => {}
+            Tell::Alive => self.got_further(),
+            Tell::Done { .. } => {}
         }
         Ok(())
     }
