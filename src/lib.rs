@@ -30,6 +30,11 @@
 //! queued for it, and blocks in the pump's place. ctrlc has a thread of its own for INT, which only passes it on to
 //! the supervisor.
 //!
+//! Detached and remote runs have theirs. In a keeper `control` hears who speaks to it. Whoever looks at a run on another
+//! machine shows in main what comes, while `feed` writes to the connection, `input` reads our standard input, `signals`
+//! takes what is received, and `patience` ends what took too long. At the other end `requests` hears what is asked,
+//! `feed` hands on the input, `words` reads what is said on standard error, and `alive` gives signs of life.
+//!
 //! # The way of one line
 //!
 //! The command writes it into a pipe. A reader takes what one read gives, stamps it and sends it as one

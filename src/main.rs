@@ -1,5 +1,6 @@
-//! Parses, dispatches, prints what failed, exits. It ends the process; only a keeper, which is a
-//! copy of it, and a second Ctrl-C, which leaves a run on another machine, end elsewhere.
+//! Parses, dispatches, prints what failed, exits. It ends the process. Elsewhere end only copies of it, which are a
+//! keeper and the helper that goes on emptying pipes; whoever waits for a signal alone, by that; and, by a second
+//! Ctrl-C, who looks at a run on another machine.
 //!
 //! It is the C library's `main`, not Rust's: see [`start`].
 

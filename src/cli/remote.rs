@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use serde::de::IgnoredAny;
 
 use crate::cli::args::{self, Args};
 use crate::cli::detach;
@@ -18,6 +17,7 @@ use crate::cli::runs::Said;
 use crate::cli::values::{Variable, text};
 use crate::engine::run::show_failure;
 use crate::model::error::{Error, reason};
+use crate::model::json::is_object;
 use crate::model::run_id::RunId;
 use crate::model::spec::{Format, Spec, Stdin, WindowSize};
 use crate::model::units::{parse_duration, parse_limit_duration};
@@ -317,7 +317,7 @@ pub fn ask(host: &Host, retry: Duration, definition: &Command, request: &ArgMatc
         Ok(answer) => {
             message::pass_on(&answer.stderr);
             let stdout = String::from_utf8_lossy(&answer.stdout);
-            if wants_events && !stdout.lines().all(is_object) {
+            if wants_events && !stdout.lines().all(|line| is_object(line.as_bytes())) {
                 let why = "its answer makes no sense".to_owned();
                 let error = Error::Remote { host: host.name.clone(), why };
                 return (String::new(), show_failure(error, Format::Ndjson));
@@ -330,11 +330,6 @@ pub fn ask(host: &Host, retry: Duration, definition: &Command, request: &ArgMatc
             (String::new(), show_failure(error, format))
         }
     }
-}
-
-/// Whether a line is a JSON object.
-fn is_object(line: &str) -> bool {
-    line.starts_with('{') && serde_json::from_str::<IgnoredAny>(line).is_ok()
 }
 
 /// The time limit that was typed behind `wait`.

@@ -14,10 +14,12 @@ use crate::model::mask::Mask;
 use crate::model::outcome::STATUS_DISCONNECTED;
 use crate::model::recorded::Recorded;
 use crate::model::spec::{Capture, Display, Format};
-use crate::sink::Sink;
 use crate::sink::destination::{Lost, Patience};
-use crate::sink::message;
 use crate::sink::result_file::ResultFile;
+use crate::sink::{DroppedTotals, Sink, message};
+
+/// The shortest wait for when something is due: less is not worth a wake-up.
+pub(crate) const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Why showing ended before the run, or what was recorded of it, did.
 pub(crate) enum Broken {
@@ -61,7 +63,7 @@ impl Broken {
 }
 
 /// Shows on our standard streams what `play` reads back, and returns the exit status.
-pub(crate) fn show(
+pub(crate) fn play_out(
     display: &Display,
     capture: &Capture,
     play: impl FnOnce(&mut Player) -> Result<u8, Broken>,
@@ -76,13 +78,13 @@ pub(crate) fn show(
     };
     let mut player = Player::new(sink, display.format, capture);
     match play(&mut player) {
-        Ok(status) => status,
+        Ok(status) => {
+            player.say_missing(display, &patience);
+            status
+        }
         Err(broken) => broken.conclude(&mut player, None, &mut None, display, &patience),
     }
 }
-
-/// The shortest wait for when something is due: less is not worth a wake-up.
-pub(crate) const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Shows what is read back.
 pub(crate) struct Player {
@@ -94,6 +96,8 @@ pub(crate) struct Player {
     status: Option<u8>,
     /// The time of the last line that told one and was read.
     last_at: Duration,
+    /// Output that was not kept, and so could not be shown.
+    missing: DroppedTotals,
 }
 
 impl Player {
@@ -102,7 +106,8 @@ impl Player {
         let flows = [Flow::new(capture), Flow::new(capture)];
         // What shows where the run is from time to time has to know that.
         let counts = format == Format::Snapshot || sink.due().is_some();
-        Self { sink, flows, counts, status: None, last_at: Duration::ZERO }
+        let missing = DroppedTotals::default();
+        Self { sink, flows, counts, status: None, last_at: Duration::ZERO, missing }
     }
 
     /// Shows a line that was read back, and is `line` with its end.
@@ -120,7 +125,20 @@ impl Player {
         self.sink.recorded(recorded, line)?;
         match recorded {
             Recorded::Chunk(chunk) => self.count(chunk.stream, &chunk.bytes, chunk.at),
+            Recorded::Event(Event::Dropped(dropped)) => {
+                self.missing.add(dropped);
+                Ok(())
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Says once, at the end, how much output is missing, where the format has no place for that.
+    pub(crate) fn say_missing(&self, display: &Display, patience: &Arc<Patience>) {
+        let DroppedTotals { chunks, bytes } = self.missing;
+        if matches!(display.format, Format::Text | Format::Cri) && !display.quiet && chunks > 0 {
+            let text = format!("{chunks} lines ({bytes} bytes) are missing: they were not kept");
+            message::say(text, patience);
         }
     }
 

@@ -43,7 +43,7 @@ impl Pace {
 /// What is whole of a recording that is cut off is shown before that is told.
 #[must_use]
 pub fn replay(path: &Path, pace: Pace, display: &Display, capture: &Capture) -> u8 {
-    player::show(display, capture, |player| play(path, pace, display, capture, player))
+    player::play_out(display, capture, |player| play(path, pace, display, capture, player))
 }
 
 fn play(

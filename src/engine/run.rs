@@ -121,6 +121,7 @@ impl Handle {
     /// # Errors
     ///
     /// Where there is no descriptor for it.
+    #[cfg(any(test, fuzzing))]
     pub fn of_nothing() -> io::Result<Self> {
         let (supervisor, _) = channel::to_supervisor()?;
         Ok(Self { supervisor, stdin: None })

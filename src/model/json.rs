@@ -3,9 +3,23 @@
 //! It is never taken apart: numbers keep their digits whatever their size, objects the order of their names,
 //! and strings their escapes.
 
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::model::text_files::without_byte_order_mark;
+
+/// Whether a line, with its end or without, is one JSON value.
+#[must_use]
+pub fn is_json(line: &[u8]) -> bool {
+    simdutf8::basic::from_utf8(line)
+        .is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+}
+
+/// Whether a line, with its end or without, is one JSON object.
+#[must_use]
+pub fn is_object(line: &[u8]) -> bool {
+    line.starts_with(b"{") && is_json(line)
+}
 
 /// Returns the one value that `bytes` hold, on one line.
 ///

@@ -60,6 +60,7 @@ pub fn show(task: Task<'_>, display: &Display) -> u8 {
             return broken.conclude(&mut player, mask, &mut result_file, display, &patience);
         }
     };
+    player.say_missing(display, &patience);
     match result_file.take().map(|file| file.replace(&over.line, &patience)) {
         Some(Err(error)) => {
             message::say_error(&error, &patience);

@@ -38,7 +38,7 @@ pub fn attach(
     display: &Display,
     capture: &Capture,
 ) -> u8 {
-    player::show(display, capture, |player| {
+    player::play_out(display, capture, |player| {
         if input == SendsInput::Yes {
             send_ours(id);
         }

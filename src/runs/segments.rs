@@ -66,7 +66,7 @@ impl Before {
     pub fn add(&mut self, chunk: &RecordedChunk<'_>) {
         let index = chunk.stream.index();
         self.seq = chunk.seq;
-        // What a damaged file says may be any number.
+        // What a damaged file says may add up to any number.
         self.lines[index] = self.lines[index].saturating_add(u64::from(!chunk.partial));
         self.bytes[index] = self.bytes[index].saturating_add(chunk.bytes.len() as u64);
         self.open[index] = chunk.partial;

@@ -165,7 +165,7 @@ impl<D: Dialect> Logged<D> {
         }
         self.out.put(D::END)?;
         self.out.end_record(bytes.len() as u64);
-        // What was read back may have any number.
+        // What was read back may add up to any number.
         self.seq = self.seq.saturating_add(1);
         Ok(())
     }

@@ -249,7 +249,7 @@ impl Sink for Prefixed {
                 }
             }
             Event::Stop(stop) => self.tell_stop(stop.reason)?,
-            // What was read back may have any number.
+            // What was read back may add up to any number.
             Event::Dropped(dropped) => self.seq = self.seq.saturating_add(dropped.chunks),
             Event::Result(result) => {
                 let result_last = self.result_last;

@@ -6,11 +6,11 @@
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
-use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 
 use nix::errno::Errno;
 
+use crate::sys::descriptors::standard_stream;
 use crate::sys::{memory, signals};
 
 /// Prepares the process: each standard stream that is closed becomes `/dev/null`, so that nothing of ours can
@@ -21,7 +21,7 @@ use crate::sys::{memory, signals};
 /// Where `/dev/null` cannot be opened.
 pub fn prepare() -> io::Result<()> {
     for stream in 0..=2 {
-        if !is_open(stream) {
+        if standard_stream(stream).is_err() {
             // The lowest number that is free is taken: this one, since those below it are open.
             // SAFETY: the path is a literal. The descriptor is nobody's object, and stays for as long as the process.
             Errno::result(unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) })?;
@@ -30,11 +30,6 @@ pub fn prepare() -> io::Result<()> {
     signals::ignore_pipe();
     memory::share_one_arena();
     Ok(())
-}
-
-fn is_open(fd: RawFd) -> bool {
-    // SAFETY: only reads; a number that is no descriptor gives EBADF.
-    unsafe { libc::fcntl(fd, libc::F_GETFD) != -1 }
 }
 
 /// The command line, as the C library hands it to `main`.

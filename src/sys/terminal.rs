@@ -14,6 +14,7 @@ use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcgetsid, tcsetat
 use nix::unistd::{Pid, getpgrp, getsid, tcgetpgrp, tcsetpgrp};
 
 use crate::model::spec::WindowSize;
+use crate::sys::descriptors::standard_stream;
 use crate::sys::emergency;
 
 /// See [`is_output_raw`].
@@ -59,8 +60,7 @@ pub fn is_hung_up(fd: BorrowedFd<'_>) -> bool {
 }
 
 fn standard_streams() -> impl Iterator<Item = BorrowedFd<'static>> {
-    // SAFETY: they are open since the start of the process, and are never closed but replaced.
-    (0..=2).map(|number| unsafe { BorrowedFd::borrow_raw(number) })
+    (0..=2).filter_map(|number| standard_stream(number).ok())
 }
 
 /// The size of a terminal; `None` where it is not one, or does not know.

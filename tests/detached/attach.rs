@@ -141,6 +141,24 @@ fn a_reader_that_stalls_past_what_the_journal_keeps_is_told_exactly_what_it_miss
 }
 
 #[test]
+fn output_that_is_gone_is_told_in_every_format() {
+    let home = Home::new();
+    home.start_with("r", "--journal 64K", "lines:stdout:20000");
+    home.wait("r").exited(0);
+    let events = home.events("r");
+    let number = |name| of(&events, "dropped")[0][name].as_u64().expect("it is told");
+    let told = format!("{} lines ({} bytes) are missing", number("chunks"), number("bytes"));
+    for format in ["text", "cri"] {
+        home.attach(&format!("-f {format}"), "r").exited(0).said_one_line(&told);
+        assert_eq!(home.attach(&format!("-q -f {format}"), "r").exited(0).err(), "");
+    }
+    for format in ["log", "logfmt"] {
+        let ran = home.attach(&format!("-f {format}"), "r").exited(0);
+        assert!(ran.out().contains("dropped") && ran.err().is_empty(), "{}", ran.err());
+    }
+}
+
+#[test]
 fn readers_see_a_line_as_soon_as_it_is_written() {
     let home = Home::new();
     let folder = home.folder.path();

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::de::IgnoredAny;
-
 use crate::engine::player::Broken;
 use crate::model::error::{Error, ErrorCode, RunFault};
 use crate::model::event::{Event, Stream};
+use crate::model::json::is_json;
 use crate::model::recorded::{Recorded, parse};
 use crate::remote::passing;
 use crate::remote::result_line::ResultLine;
@@ -22,12 +21,6 @@ use crate::sink::message;
 /// bytes. A run has a handful; of more, those behind are shown again.
 const MOST_EVENTS: usize = 256;
 const MOST_EVENT_BYTES: usize = 1 << 20;
-
-/// Whether a line is whole, and a JSON value.
-fn is_json(line: &[u8]) -> bool {
-    simdutf8::basic::from_utf8(line)
-        .is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
-}
 
 impl Session<'_> {
     /// Something new came. What comes again over each connection gets a run no further, and does not count.
