@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::{events_in, ndjson, result_in, root, runcast, scratch};
+use crate::harness::{events_in, ndjson, result_in, root, runcast, scratch, shared_folder};
 
 /// Records `sh -c script` in a file, and returns what was shown meanwhile.
 fn record(file: &Path, options: &str, script: &str) -> crate::harness::Ran {
@@ -67,8 +67,7 @@ fn one_of_another_user_s_is_not_written_to_and_keeps_what_is_in_it() {
     ran.refused("it belongs to another user");
     assert_eq!(fs::read_to_string(&file).expect("it is there"), "theirs");
     // Nor is a link of theirs followed where all may lay one.
-    let (shared, target) = (folder.path().join("shared"), folder.path().join("target"));
-    fs::create_dir(&shared).expect("there is room");
+    let (shared, target) = (shared_folder(folder.path()), folder.path().join("target"));
     fs::write(&target, "ours").expect("there is room");
     let link = shared.join("link");
     std::os::unix::fs::symlink(&target, &link).expect("it can be made");

@@ -11,7 +11,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use crate::harness::{
-    PUPPET, RUNCAST, ndjson, result_in, root, runcast, scratch, tool, wait_until,
+    PUPPET, RUNCAST, ndjson, result_in, root, runcast, scratch, shared_folder, tool, wait_until,
 };
 
 #[test]
@@ -348,9 +348,7 @@ fn two_runs_may_write_to_one_place_and_one_of_them_wins_whole() {
 fn what_another_user_laid_where_all_may_write_is_neither_followed_nor_written_to() {
     let Some(()) = root() else { return };
     let folder = scratch();
-    let shared = folder.path().join("shared");
-    fs::create_dir(&shared).expect("the scratch folder is ours");
-    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).expect("it is ours");
+    let shared = shared_folder(folder.path());
     let target = folder.path().join("target");
     fs::write(&target, "ours").expect("the scratch folder is ours");
     let [link, fifo, file] = ["link", "fifo", "file"].map(|name| shared.join(name));

@@ -1,7 +1,7 @@
 //! Whatever became of a journal, whoever reads it gets whole lines as they were written, each chunk once and in
 //! order, and is told of all that are not there: chunks and `dropped` together have no gap. That is so while it is
-//! still written too. The place to begin at, and what a chunk's line
-//! begins with, are found as if all of it had been read.
+//! still written too. The place to begin at, and what a chunk's line begins with, are found as if all of it had been
+//! read.
 
 #![no_main]
 

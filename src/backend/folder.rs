@@ -2,7 +2,7 @@
 //! value; what a killed runcast could not remove, a later one does.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use tempfile::{Builder, TempDir};
 
 use crate::model::error::reason;
+use crate::sys::whole::read_file;
 
 /// How every such folder's name begins.
 const PREFIX: &str = "runcast-call-";
@@ -89,22 +90,15 @@ impl Folder {
             Err(errno) => return Returned::Unreadable(errno.desc().to_owned()),
         };
         let read = || {
-            let found = file.metadata()?;
-            if !found.is_file() {
+            if !file.metadata()?.is_file() {
                 return Err(io::Error::other("it is no regular file"));
             }
-            if found.len() > max_bytes {
-                return Ok(None);
-            }
-            // Somebody may still be writing to it.
-            let mut bytes = Vec::new();
-            (&file).take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
-            Ok((bytes.len() as u64 <= max_bytes).then_some(bytes))
+            read_file(&file, max_bytes)
         };
         match read() {
-            Ok(Some(bytes)) if bytes.is_empty() => Returned::Nothing,
-            Ok(Some(bytes)) => Returned::Bytes(bytes),
-            Ok(None) => Returned::TooLarge,
+            Ok(bytes) if bytes.is_empty() => Returned::Nothing,
+            Ok(bytes) => Returned::Bytes(bytes),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Returned::TooLarge,
             Err(error) => Returned::Unreadable(reason(&error)),
         }
     }

@@ -106,9 +106,7 @@ impl Backend {
             Form::Script { interpreter } => {
                 let (string, arguments) = split_first(command);
                 let mut argv: Vec<OsString> = vec![interpreter.into(), "-c".into()];
-                if string.as_encoded_bytes().starts_with(b"-")
-                    || string.as_encoded_bytes().starts_with(b"+")
-                {
+                if let Some(b'-' | b'+') = string.as_encoded_bytes().first() {
                     // Or it would be taken for an option, and standard input for the string.
                     argv.push("--".into());
                 }

@@ -104,16 +104,8 @@ impl Ending {
             // One that fails on it says so by itself.
             let _ = sink.amend(&self.result(sink, display));
         }
-        if let (Format::Text | Format::Cri, Some(dropped)) =
-            (display.format, sink.account().dropped)
-            && !display.quiet
-        {
-            // The other formats have a place for it.
-            let DroppedTotals { chunks, bytes } = dropped;
-            let text =
-                format!("{chunks} lines ({bytes} bytes) were dropped: they were read too slowly");
-            message::say(text, patience);
-        }
+        let dropped = sink.account().dropped.unwrap_or_default();
+        say_dropped(dropped, "were dropped: they were read too slowly", display, patience);
         if let Delivery::Failed(error) = &self.report.delivery {
             message::say_error(error, patience);
         }
@@ -184,5 +176,18 @@ impl Ending {
             *result_file = None;
             self.fail(error, patience);
         }
+    }
+}
+
+/// Says how much output did not come and why, where the format has no place for that.
+pub(super) fn say_dropped(
+    dropped: DroppedTotals,
+    why: &str,
+    display: &Display,
+    patience: &Arc<Patience>,
+) {
+    let DroppedTotals { chunks, bytes } = dropped;
+    if matches!(display.format, Format::Text | Format::Cri) && !display.quiet && chunks > 0 {
+        message::say(format!("{chunks} lines ({bytes} bytes) {why}"), patience);
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::ending::Ending;
+use crate::engine::ending::{Ending, say_dropped};
 use crate::engine::flow::{Flow, seen};
 use crate::engine::show::make_sink;
 use crate::model::error::Error;
@@ -135,11 +135,7 @@ impl Player {
 
     /// Says once, at the end, how much output is missing, where the format has no place for that.
     pub(crate) fn say_missing(&self, display: &Display, patience: &Arc<Patience>) {
-        let DroppedTotals { chunks, bytes } = self.missing;
-        if matches!(display.format, Format::Text | Format::Cri) && !display.quiet && chunks > 0 {
-            let text = format!("{chunks} lines ({bytes} bytes) are missing: they were not kept");
-            message::say(text, patience);
-        }
+        say_dropped(self.missing, "are missing: they were not kept", display, patience);
     }
 
     /// Shows output that was recorded as it was read, not cut into lines.

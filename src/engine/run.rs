@@ -156,17 +156,21 @@ fn are_apart(
     result_file: Option<&ResultFile>,
 ) -> Result<(), Error> {
     let Some(record) = &display.record else { return Ok(()) };
-    let is_read = matches!(spec.map(|spec| &spec.stdin), Some(Stdin::File(path)) if are_one_file(path, record));
-    let is_result = match &display.result {
-        Some(ResultDestination::File(path)) => path == record,
-        _ => false,
-    } || result_file.is_some_and(|file| file.is_at(record));
-    let why = match (is_read, is_result) {
-        (true, _) => "it is the file of --stdin",
-        (_, true) => "it is the file of --result",
-        _ => return Ok(()),
+    let refused = |why: &str| {
+        Err(Error::File { option: "--record", path: record.into(), why: why.to_owned() })
     };
-    Err(Error::File { option: "--record", path: record.into(), why: why.to_owned() })
+    if let Some(Stdin::File(path)) = spec.map(|spec| &spec.stdin)
+        && are_one_file(path, record)
+    {
+        return refused("it is the file of --stdin");
+    }
+    // By its name where it is not there yet.
+    let has_its_name =
+        matches!(&display.result, Some(ResultDestination::File(path)) if path == record);
+    if has_its_name || result_file.is_some_and(|file| file.is_at(record)) {
+        return refused("it is the file of --result");
+    }
+    Ok(())
 }
 
 /// Where the result goes beside the sink.

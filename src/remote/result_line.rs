@@ -26,15 +26,14 @@ pub(super) struct Here<'a> {
 }
 
 impl Here<'_> {
-    /// The result with what is known here; as it was where that is nothing.
-    pub(super) fn complete(&self, over: ResultLine) -> ResultLine {
+    /// The result with what is known here; `None` where that is nothing.
+    pub(super) fn complete(&self, line: &[u8]) -> Option<ResultLine> {
         let Account { record_error, dropped, .. } = &self.account;
         if self.lost.is_none() && record_error.is_none() && dropped.is_none() {
-            return over;
+            return None;
         }
-        let Ok(Recorded::Event(Event::Result(mut result))) = parse(over.line.trim_ascii_end())
-        else {
-            return over;
+        let Ok(Recorded::Event(Event::Result(mut result))) = parse(line.trim_ascii_end()) else {
+            return None;
         };
         result.record_error.clone_from(record_error);
         result.dropped_bytes = dropped.map(|dropped| dropped.bytes);
@@ -42,10 +41,8 @@ impl Here<'_> {
         self.tell_of_reader(&mut result);
         let status = result.status;
         let mut line = Vec::new();
-        match write_json_line(&mut line, &Event::Result(result)) {
-            Ok(()) => ResultLine { status, line },
-            Err(_) => over,
-        }
+        write_json_line(&mut line, &Event::Result(result)).ok()?;
+        Some(ResultLine { status, line })
     }
 
     fn tell_of_reader(&self, result: &mut RunResult<'_>) {
@@ -99,6 +96,10 @@ mod tests {
         Here { lost, ended_by, account: Account::default(), shows: true }
     }
 
+    fn completed(here: &Here<'_>, over: ResultLine) -> ResultLine {
+        here.complete(&over.line).unwrap_or(over)
+    }
+
     fn said(over: &ResultLine) -> (u8, &str) {
         (over.status, str::from_utf8(&over.line).expect("it is text"))
     }
@@ -110,10 +111,10 @@ mod tests {
         for (status, stopped_by) in
             [(143, r#""signal","received":"SIGTERM""#), (0, "null"), (141, r#""disconnect""#)]
         {
-            assert_eq!(said(&gone.complete(over(status, stopped_by, ""))), said(&expected));
+            assert_eq!(said(&completed(&gone, over(status, stopped_by, ""))), said(&expected));
         }
         let late = || over(124, r#""timeout""#, "");
-        assert_eq!(said(&gone.complete(late())), said(&late()));
+        assert_eq!(said(&completed(&gone, late())), said(&late()));
     }
 
     #[test]
@@ -121,17 +122,17 @@ mod tests {
         let abandoned = here(Some(&Lost::Abandoned), Some(Signal::INT));
         let stopped_by = r#""signal","received":"SIGINT""#;
         let expected = over(130, stopped_by, r#","undelivered_bytes":2"#);
-        assert_eq!(said(&abandoned.complete(over(0, "null", ""))), said(&expected));
+        assert_eq!(said(&completed(&abandoned, over(0, "null", ""))), said(&expected));
     }
 
     #[test]
     fn what_was_dropped_or_not_recorded_is_told_and_nothing_else_is_touched() {
         let mut known = here(None, None);
         let before = || over(3, "null", "");
-        assert_eq!(said(&known.complete(before())), said(&before()));
+        assert_eq!(said(&completed(&known, before())), said(&before()));
         known.account.dropped = Some(DroppedTotals { chunks: 4, bytes: 5 });
         known.account.record_error = Some("full".to_owned());
-        let complete = known.complete(before());
+        let complete = completed(&known, before());
         let more = r#","record_error":"full","dropped_bytes":5,"dropped_chunks":4}"#;
         let line = said(&before()).1.trim_end_matches("}\n").to_owned() + more + "\n";
         assert_eq!(said(&complete), (3, line.as_str()));

@@ -271,25 +271,27 @@ impl<'a> Session<'a> {
             Some(Conclusion::Failed(error)) => return Err(error.into()),
             None => return Err(Error::Internal("a run has no end").into()),
         };
-        let shown = over.line.clone();
-        let over = self.complete(over);
-        if over.line != shown
-            && let Ok(Recorded::Event(result)) = parse(over.line.trim_ascii_end())
-        {
-            // Who was to see the result was lost on it.
-            let amended = self.player.sink().amend(&result);
-            self.note(amended)?;
-        }
+        let over = match self.complete(&over.line) {
+            Some(complete) if complete.line != over.line => {
+                // Who was to see the result was lost on it.
+                if let Ok(Recorded::Event(result)) = parse(complete.line.trim_ascii_end()) {
+                    let amended = self.player.sink().amend(&result);
+                    self.note(amended)?;
+                }
+                complete
+            }
+            _ => over,
+        };
         if let Some(Lost::Failed(error)) = &self.lost {
             message::say_error(error, &self.patience);
         }
         Ok(over)
     }
 
-    /// The result with what is known here. Whoever only looks at a run is told the run's own.
-    fn complete(&mut self, over: ResultLine) -> ResultLine {
+    /// The result with what is known here, if anything. Whoever only looks at a run is told the run's own.
+    fn complete(&mut self, line: &[u8]) -> Option<ResultLine> {
         if self.task.hold == Hold::Watched {
-            return over;
+            return None;
         }
         let here = Here {
             lost: self.lost.as_ref(),
@@ -297,7 +299,7 @@ impl<'a> Session<'a> {
             account: self.player.sink().account(),
             shows: !self.display.quiet,
         };
-        here.complete(over)
+        here.complete(line)
     }
 
     /// Whether nobody sees what comes any more: one of two streams may be left, or a recording.

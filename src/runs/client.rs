@@ -56,7 +56,7 @@ fn lives(folder: &Folder, id: &RunId) -> Result<(), Error> {
         State::Running | State::Starting => Ok(()),
         State::Ended(_) => Err(Error::run(RunFault::Ended, id, None)),
         State::Lost => Err(Error::run(RunFault::Lost, id, None)),
-        State::Elsewhere(host) => Err(elsewhere(id, &host)),
+        State::Elsewhere(host) => Err(elsewhere(RunFault::Unknown, id, &host)),
     }
 }
 
@@ -81,9 +81,9 @@ fn unanswered(folder: &Folder, id: &RunId) -> Error {
 /// How long a keeper that cuts a connection may take to end. Longer, and one that only has too many is told late.
 const LONGEST_END: Duration = Duration::from_millis(200);
 
-/// The run is kept on another machine.
-pub(super) fn elsewhere(id: &RunId, host: &str) -> Error {
-    Error::run(RunFault::Unknown, id, Some(format!("it is kept on {host}")))
+/// The run is kept on another machine, and what that is a fault of.
+pub(super) fn elsewhere(fault: RunFault, id: &RunId, host: &str) -> Error {
+    Error::run(fault, id, Some(format!("it is kept on {host}")))
 }
 
 /// Has a signal sent to the processes of the run.

@@ -9,6 +9,7 @@ use crate::model::error::{Error, RunFault};
 use crate::model::event::Event;
 use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
+use crate::runs::client;
 use crate::runs::folder::{Folder, State};
 use crate::runs::follow::bytes_so_far;
 use crate::runs::home::{Home, unknown};
@@ -124,10 +125,7 @@ pub fn forget(id: &RunId) -> Result<(), Error> {
     match folder.state().map_err(|error| Error::run_folder(id, &error))? {
         State::Starting | State::Running => Err(Error::run(RunFault::Running, id, None)),
         // It may live there.
-        State::Elsewhere(host) => {
-            let why = format!("it is kept on {host}");
-            Err(Error::run(RunFault::Running, id, Some(why)))
-        }
+        State::Elsewhere(host) => Err(client::elsewhere(RunFault::Running, id, &host)),
         State::Ended(_) | State::Lost => match home.remove(id.as_str(), &folder)? {
             true => Ok(()),
             false => Err(unknown(id)),

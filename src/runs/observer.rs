@@ -126,7 +126,9 @@ impl Observer {
                     self.end = Some((result, totals));
                 }
                 State::Lost => self.is_lost = true,
-                State::Elsewhere(host) => return Err(client::elsewhere(id, &host)),
+                State::Elsewhere(host) => {
+                    return Err(client::elsewhere(RunFault::Unknown, id, &host));
+                }
                 State::Starting | State::Running => return Ok(News::Nothing),
             }
         }
@@ -205,7 +207,7 @@ pub fn wait(id: &RunId, timeout: Option<Duration>) -> Result<Option<Vec<u8>>, Er
         match folder.state().map_err(|error| Error::run_folder(id, &error))? {
             State::Ended(result) => return Ok(Some(result)),
             State::Lost => return Err(gone(id, &folder, was_there)),
-            State::Elsewhere(host) => return Err(client::elsewhere(id, &host)),
+            State::Elsewhere(host) => return Err(client::elsewhere(RunFault::Unknown, id, &host)),
             State::Starting => {}
             State::Running => was_there = true,
         }

@@ -92,6 +92,11 @@ impl<F: LineFormat> Lined<F> {
         Self { file, ..self }
     }
 
+    /// The result comes next.
+    fn note_result(&mut self) {
+        self.result_at = Some(self.format.out_ref().passed_bytes());
+    }
+
     fn cut_off_result(&self) -> io::Result<bool> {
         let (Some(mut file), Some(at)) = (self.file.as_ref(), self.result_at) else {
             return Ok(false);
@@ -158,11 +163,12 @@ impl<F: LineFormat> Sink for Lined<F> {
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
-        if matches!(event, Event::Result(_)) {
-            self.result_at = Some(self.format.out_ref().passed_bytes());
+        let is_result = matches!(event, Event::Result(_));
+        if is_result {
+            self.note_result();
         }
         self.format.event(event)?;
-        if !matches!(event, Event::Result(_)) {
+        if !is_result {
             return Ok(());
         }
         if self.result_last {
@@ -192,7 +198,7 @@ impl<F: LineFormat> Sink for Lined<F> {
 
     fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
         if matches!(recorded, Recorded::Event(Event::Result(_))) {
-            self.result_at = Some(self.format.out_ref().passed_bytes());
+            self.note_result();
         }
         let is_chunk = matches!(recorded, Recorded::Chunk(_));
         match recorded {

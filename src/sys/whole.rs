@@ -16,7 +16,7 @@ pub const MOST_SETTINGS_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 ///
-/// Where it cannot be read, or has more.
+/// Where it cannot be read, or has more: [`io::ErrorKind::FileTooLarge`].
 pub fn read_path(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     read_file(&file, most_bytes)
@@ -26,10 +26,10 @@ pub fn read_path(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Where it cannot be read, or has more.
+/// Where it cannot be read, or has more: [`io::ErrorKind::FileTooLarge`].
 pub fn read_file(file: &File, most_bytes: u64) -> io::Result<Vec<u8>> {
     let found = file.metadata()?;
-    // Room for a length that is told is made before anything is read.
+    // Room for a length that is told is made before anything is read; and somebody may still be writing to it.
     if found.is_file() && found.len() > most_bytes {
         return Err(too_large(most_bytes));
     }
@@ -40,7 +40,7 @@ pub fn read_file(file: &File, most_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Where it cannot be read, or there are more.
+/// Where it cannot be read, or there are more: [`io::ErrorKind::FileTooLarge`].
 pub fn read(source: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -51,7 +51,8 @@ pub fn read(source: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 fn too_large(most_bytes: u64) -> io::Error {
-    io::Error::other(format!("it has more than {} MiB", most_bytes >> 20))
+    let why = format!("it has more than {} MiB", most_bytes >> 20);
+    io::Error::new(io::ErrorKind::FileTooLarge, why)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use nix::unistd::mkfifo;
 use serde_json::json;
 
 use super::{callable, is_empty, node, python, value};
-use crate::harness::{Runcast, ndjson, root, scratch, wait_until};
+use crate::harness::{Runcast, ndjson, root, scratch, shared_folder, wait_until};
 
 #[test]
 fn nothing_is_left_in_the_temporary_folder_on_any_way_out() {
@@ -105,9 +105,7 @@ fn a_killed_runcast_takes_the_command_along_and_a_later_one_removes_its_folder()
 fn what_another_user_laid_in_the_temporary_folder_is_neither_entered_nor_removed() {
     let Some(()) = root() else { return };
     let folder = scratch();
-    let shared = folder.path().join("tmp");
-    fs::create_dir(&shared).expect("there is room");
-    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("it is ours");
+    let shared = shared_folder(folder.path());
     let outside = folder.path().join("outside");
     fs::create_dir(&outside).expect("there is room");
     fs::write(outside.join("input"), "").expect("there is room");

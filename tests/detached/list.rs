@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::{Home, lines};
-use crate::harness::{let_pass, tool};
+use crate::harness::{is_plain, let_pass, tool};
 
 #[test]
 fn it_tells_the_state_of_each_run_newest_first() {
@@ -67,11 +67,7 @@ fn a_command_line_that_steers_the_terminal_stays_one_plain_line() {
     home.wait("t").exited(0);
     let table = home.runcast("runs").run().exited(0).out();
     assert_eq!(table.lines().count(), 2, "{table}");
-    assert!(
-        !table.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'),
-        "{}",
-        table.escape_debug()
-    );
+    is_plain(&table);
     home.runcast("-d --id hidden --no-argv").puppet("exit:0").run().exited(0);
     assert!(home.listed("hidden").expect("it is there")["argv"].is_null());
 }

@@ -11,7 +11,9 @@ use std::thread;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use super::{Home, lines};
-use crate::harness::{LIMIT, Ran, alive, copies_for_everyone, let_pass, root, runcast};
+use crate::harness::{
+    LIMIT, Ran, alive, copies_for_everyone, let_pass, root, runcast, shared_folder,
+};
 
 /// Another user, who knows where everything is.
 struct Other {
@@ -32,10 +34,6 @@ impl Other {
         assert!(ran.code().is_some(), "{ran}");
         ran
     }
-}
-
-fn open_to_all(folder: &Path, mode: u32) {
-    fs::set_permissions(folder, Permissions::from_mode(mode)).expect("the folder is ours");
 }
 
 /// Everything below a folder.
@@ -89,10 +87,7 @@ fn in_a_folder_that_all_may_write_in_nobody_is_trusted_who_came_first() {
     {
         let mut home = Home::new();
         let other = Other::new(&home);
-        let shared = home.folder.path().join("shared");
-        fs::create_dir(&shared).expect("it can be made");
-        open_to_all(&shared, 0o1777);
-        home.runs = shared.join("runs");
+        home.runs = shared_folder(home.folder.path()).join("runs");
         other.does(&home, &format!("R=$RUNCAST_DIR; {plant}")).exited(0);
         let before = fs::symlink_metadata(&home.runs).expect("it was planted");
         for words in ["-d --id x -- true", "runs", "attach x", "forget x", "forget --finished"] {
@@ -107,10 +102,7 @@ fn in_a_folder_that_all_may_write_in_nobody_is_trusted_who_came_first() {
     // Ours stays ours, though all may write beside it.
     let mut home = Home::new();
     let other = Other::new(&home);
-    let shared = home.folder.path().join("shared");
-    fs::create_dir(&shared).expect("it can be made");
-    open_to_all(&shared, 0o1777);
-    home.runs = shared.join("runs");
+    home.runs = shared_folder(home.folder.path()).join("runs");
     home.start("x", "say:x exit:3");
     home.wait("x").exited(3);
     let ran =
@@ -217,7 +209,7 @@ fn a_folder_of_runs_that_is_exchanged_for_a_link_while_it_is_used_leads_nowhere(
     for folder in [&shared, &outside] {
         fs::create_dir(folder).expect("it can be made");
     }
-    open_to_all(&outside, 0o700);
+    fs::set_permissions(&outside, Permissions::from_mode(0o700)).expect("the folder is ours");
     fs::write(outside.join("file"), "").expect("it can be written");
     home.runs = shared.join("runs");
     home.start("x", "say:x");

@@ -20,6 +20,9 @@ mod tmux;
 mod tool;
 
 use std::fmt::Write;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -81,6 +84,21 @@ pub(crate) fn scratch() -> tempfile::TempDir {
         .prefix("runcast-test-")
         .tempdir()
         .expect("a temporary folder can be made")
+}
+
+/// A new folder in this one that all may write in, as `/tmp` is.
+pub(crate) fn shared_folder(parent: &Path) -> PathBuf {
+    let shared = parent.join("shared");
+    fs::create_dir(&shared).expect("the folder around it is ours");
+    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).expect("it is ours");
+    shared
+}
+
+/// Checks that nothing in a text steers a terminal, and that no line ends but by LF.
+#[track_caller]
+pub(crate) fn is_plain(text: &str) {
+    let steers = |c: char| c != '\n' && (c.is_control() || "\u{2028}\u{202e}".contains(c));
+    assert!(!text.contains(steers), "{}", text.escape_debug());
 }
 
 /// Bytes as the puppet's TEXT.

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use runcast::model::recorded::MOST_COUNT;
 
-use crate::harness::{Runcast, peak_rss_bytes, runcast, scratch, script, wait_until};
+use crate::harness::{Runcast, is_plain, peak_rss_bytes, runcast, scratch, script, wait_until};
 
 /// What steers a terminal, or ends a line without being a line's end.
 const STEERING: &str = "\x1b]0;x\x07\r\x08\u{9b}2J\u{85}\u{2028}\u{202e}\x1b[31m";
@@ -68,12 +68,6 @@ fn chunk(seq: u64, content: &str) -> String {
     format!(
         "{{\"op\":\"chunk\",\"kind\":\"stdout\",\"seq\":{seq},\"t\":0.1,\"content\":{content}}}\n"
     )
-}
-
-#[track_caller]
-fn is_plain(text: &str) {
-    let steers = |c: char| c != '\n' && (c.is_control() || "\u{2028}\u{202e}".contains(c));
-    assert!(!text.contains(steers), "{}", text.escape_debug());
 }
 
 #[test]

@@ -335,7 +335,7 @@ class Foreground:
         for line in (place.read("out/result.json") or b"").splitlines():
             json.loads(line)
         if self.looks.format in READ and self.result_to != "-":
-            seen = READ[self.looks.format](process.stdout, is_cut=True)
+            seen = self.read_format(self.looks.format, process.stdout, is_cut=True)
             findings.extend(("what was shown before", problem, "the manual") for problem in seen.problems)
 
     def standard_error(self, process):
@@ -376,10 +376,14 @@ class Foreground:
             if self.result_to == "-":
                 seen.streams[1] = contract.without_line_end(seen.streams[1], self.wanted(1, len(out)))
         else:
-            more = {"has_far_clock": True} if self.is_far and looks.format == "ndjson" else {}
-            seen = READ[looks.format](out, is_cut=is_cut or self.may_be_abandoned(), **more)
+            seen = self.read_format(looks.format, out, is_cut or self.may_be_abandoned())
         findings.extend((looks.format, problem, "the manual") for problem in seen.problems)
         return seen
+
+    def read_format(self, fmt, data, is_cut=False):
+        """What was shown of this run in another format than text, or is shown of its recording."""
+        more = {"has_far_clock": True} if self.is_far and fmt == "ndjson" else {}
+        return READ[fmt](data, is_cut=is_cut, **more)
 
     def may_be_abandoned(self):
         """Whether the run may be stopped and its reader then not be waited for, which may be busy elsewhere."""
@@ -436,7 +440,7 @@ class Foreground:
                            (recording.streams[1], recording.streams[2]))
             return
         contract.messages(findings, f"replay -f {fmt}", process.stderr)
-        seen = READ[fmt](process.stdout)
+        seen = self.read_format(fmt, process.stdout)
         findings.extend((f"replay -f {fmt}", problem, "the manual") for problem in seen.problems)
         if fmt == "ndjson":
             findings.equal("replay: chunks", seen.pieces, recording.pieces)

@@ -52,12 +52,17 @@ impl Session<'_> {
                 self.got_further();
                 let flushed = self.player.flush();
                 self.note(flushed)?;
-                let over = self.complete(ResultLine { status: result.status, line: line.to_vec() });
-                let shown = match parse(over.line.trim_ascii_end()) {
-                    Ok(told) => self.show(&told, &over.line),
-                    Err(_) => self.show(&recorded, line),
+                let complete = self.complete(line);
+                let told = complete.as_ref().and_then(|complete| {
+                    let told = parse(complete.line.trim_ascii_end()).ok()?;
+                    Some((told, &complete.line))
+                });
+                let shown = match told {
+                    Some((told, line)) => self.show(&told, line),
+                    None => self.show(&recorded, line),
                 };
-                self.conclude_with(Conclusion::Over(over));
+                let as_it_came = || ResultLine { status: result.status, line: line.to_vec() };
+                self.conclude_with(Conclusion::Over(complete.unwrap_or_else(as_it_came)));
                 self.note(shown)?;
                 // A recording is to be whole, whoever else is lost.
                 let flushed = self.player.flush();
