@@ -104,8 +104,7 @@ impl Ending {
             // One that fails on it says so by itself.
             let _ = sink.amend(&self.result(sink, display));
         }
-        let dropped = sink.account().dropped.unwrap_or_default();
-        say_dropped(dropped, "were dropped: they were read too slowly", display, patience);
+        say_lagged(sink, display, patience);
         if let Delivery::Failed(error) = &self.report.delivery {
             message::say_error(error, patience);
         }
@@ -177,6 +176,12 @@ impl Ending {
             self.fail(error, patience);
         }
     }
+}
+
+/// Says how much of the output its reader did not get, being too slow, where the format has no place for that.
+pub(super) fn say_lagged(sink: &dyn Sink, display: &Display, patience: &Arc<Patience>) {
+    let dropped = sink.account().dropped.unwrap_or_default();
+    say_dropped(dropped, "were dropped: they were read too slowly", display, patience);
 }
 
 /// Says how much output did not come and why, where the format has no place for that.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::ending::{Ending, say_dropped};
+use crate::engine::ending::{Ending, say_dropped, say_lagged};
 use crate::engine::flow::{Flow, seen};
 use crate::engine::show::make_sink;
 use crate::model::error::Error;
@@ -133,8 +133,9 @@ impl Player {
         }
     }
 
-    /// Says once, at the end, how much output is missing, where the format has no place for that.
+    /// Says once, at the end, how much output did not come, where the format has no place for that.
     pub(crate) fn say_missing(&self, display: &Display, patience: &Arc<Patience>) {
+        say_lagged(&*self.sink, display, patience);
         say_dropped(self.missing, "are missing: they were not kept", display, patience);
     }
 

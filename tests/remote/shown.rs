@@ -153,6 +153,32 @@ fn one_stream_is_shown_to_the_end_when_the_reader_of_the_other_is_gone() {
 }
 
 #[test]
+fn what_a_slow_reader_did_not_get_is_told_at_the_end_as_here() {
+    let Some(machine) = Machine::new() else { return };
+    let (record, result) = (machine.path("record"), machine.path("result"));
+    let files = format!("--record {} --result {}", record.display(), result.display());
+    for format in ["text", "cri"] {
+        let options = format!("-f {format} --on-lag drop:64K --max-output 1 {files}");
+        for run in [runcast(&options), machine.run(&options)] {
+            let gate = Gate::new();
+            let live = run.puppet(&format!("lines:stdout:200000 say:written {gate}")).start();
+            // The recording has all of it before any of it is read here.
+            let is_written = || {
+                std::fs::read_to_string(&record).is_ok_and(|text| text.contains(r#""written\n""#))
+            };
+            wait_until("all lines", is_written);
+            gate.open();
+            let ran = live.finish().exited(0);
+            let result = result_in(&result);
+            let [chunks, bytes] =
+                ["dropped_chunks", "dropped_bytes"].map(|name| result.number(name));
+            ran.said_one_line(&format!("{chunks} lines ({bytes} bytes) were dropped"));
+            std::fs::remove_file(&record).expect("it was made above");
+        }
+    }
+}
+
+#[test]
 fn every_format_shows_the_lines_and_how_it_ended() {
     let Some(machine) = Machine::new() else { return };
     for format in ["snapshot", "cri", "log", "logfmt"] {
