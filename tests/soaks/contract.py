@@ -3,7 +3,7 @@
 import re
 import signal
 
-from soaks.plan import TOKEN
+from soaks.plan import CUT_TOKEN, TOKEN
 from soaks.shown import exact, is_utf8
 
 TIMEOUTS = ("timeout", "idle_timeout")
@@ -155,6 +155,8 @@ def stream(findings, about, got, plan, kind, written, secret=None, strips=False,
     got = TOKEN.sub(b"", got)
     raw = plan.joined(kind, "raw", least=written)
     want = plan.joined(kind, "shown", least=len(got))
+    if plan.tokens and got != want[: len(got)]:
+        got = CUT_TOKEN.sub(b"", got)
     certain = raw[:written] if not secret and not strips else whole_pieces(plan, kind, written)
     if not is_normal:
         got, want, certain = ends_off(got), ends_off(want), ends_off(certain)

@@ -6,6 +6,8 @@ import signal
 from soaks.content import Content, Piece, cut
 
 TOKEN = re.compile(rb"<bg(\d+):(\d+)>\n")
+# What a reader has of one in whose middle it went away.
+CUT_TOKEN = re.compile(rb"<(b(g(\d+(:(\d+>?)?)?)?)?)?\Z")
 ENDS = [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP, signal.SIGINT, signal.SIGSEGV, signal.SIGABRT, signal.SIGPIPE,
         signal.SIGUSR1]
 # Not exit codes of the plan, so that it can be told apart: what a trap exits with is 60 and above, python's own 1.
