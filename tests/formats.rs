@@ -286,6 +286,13 @@ fn what_a_stalled_reader_did_not_get_whole_is_counted_exactly() {
             "logfmt",
             "err:a fill:stderr:300K:x print:stderr:\\n fill:stderr:300K:\\xff\\xff\\n sleep",
         ),
+        (
+            "ndjson",
+            "repeat:300 { fill:stdout:999:a fill:stdout:1:\\n fill:stdout:40000:b\\n } sleep",
+        ),
+        ("ndjson", "repeat:300 { fill:stdout:70001:a fill:stdout:1:\\n } sleep"),
+        ("ndjson --split cr", "lines:stdout:40000 sleep"),
+        ("ndjson --split cr", "fill:stdout:300K:\\xff\\n fill:stdout:300K:\\n sleep"),
     ] {
         let (mut reader, writer) = std::io::pipe().expect("a pipe can be had");
         let run = runcast(&format!("-f {format} -t 0.5 -k 0.3 --result")).arg(&result);
@@ -300,6 +307,10 @@ fn what_a_stalled_reader_did_not_get_whole_is_counted_exactly() {
                 "log" => serde_json::from_slice::<Value>(line).expect("it is JSON")["message"]
                     .as_str()
                     .map_or(0, |message| message.len() + 1),
+                "ndjson" | "ndjson --split cr" => {
+                    let event: Event = serde_json::from_slice(line).expect("it is JSON");
+                    if event.text("op") == "chunk" { event.bytes().len() } else { 0 }
+                }
                 _ => {
                     let line = String::from_utf8_lossy(line);
                     let record = Event::of_pairs(pairs(line.trim_end()));

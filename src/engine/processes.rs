@@ -204,8 +204,7 @@ impl Processes {
 
     /// Sends a signal that is no part of a stop to everybody.
     pub(super) fn deliver(&mut self, signal: Signal) {
-        let is_group_told =
-            !self.is_command_reaped && tree::signal_group(self.command, signal).is_ok();
+        let is_group_told = self.leads_group() && tree::signal_group(self.command, signal).is_ok();
         for process in self.tree.list() {
             if !(is_group_told && process.group == self.command) {
                 self.signal_one(&process, signal);

@@ -31,6 +31,17 @@ impl<'a> Piece<'a> {
             Self::Lines(bytes) | Self::One { bytes, .. } => bytes,
         }
     }
+
+    /// How many chunks it is: one for each line, or for a piece of one.
+    #[must_use]
+    pub fn chunks(self) -> u64 {
+        match self {
+            Self::Lines(lines) => {
+                lines.last().map_or(0, |&end| memchr_iter(end, lines).count() as u64)
+            }
+            Self::One { .. } => 1,
+        }
+    }
 }
 
 /// Whole lines by whether they are UTF-8: those that are, all at once, and behind them the one that is not, if any.

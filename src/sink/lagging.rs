@@ -6,6 +6,7 @@
 
 pub mod queue;
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
@@ -17,6 +18,7 @@ use crate::model::error::Error;
 use crate::model::event::{Event, Stream};
 use crate::model::kept::Kept;
 use crate::model::lines::Piece;
+use crate::model::recorded::Recorded;
 use crate::model::spec::Capture;
 use crate::sink::cutters::{Cutters, Shows};
 use crate::sink::destination::{Lost, Patience};
@@ -44,7 +46,7 @@ pub struct Lag {
     pub shows: Shows,
     /// How often the sink shows where the run is; `None`: it shows the output.
     pub refresh_every: Option<Duration>,
-    /// Whether an unfinished line is waited for, or goes out at once.
+    /// Whether an unfinished line is waited for. Else it goes out at once, and lines are what is counted.
     pub holds_unfinished: bool,
 }
 
@@ -81,8 +83,10 @@ struct State {
     queue: Queue,
     /// Nothing follows.
     is_closed: bool,
-    /// The sink lost its consumer; to be told once.
-    lost: Option<Lost>,
+    /// Consumers that the sink lost, each to be told once.
+    lost: VecDeque<Lost>,
+    /// It has no other.
+    is_lost: bool,
     account: Account,
     has_ended: bool,
 }
@@ -155,7 +159,8 @@ impl Lagging {
             state: Mutex::new(State {
                 queue: Queue::new(limit_bytes),
                 is_closed: false,
-                lost: None,
+                lost: VecDeque::new(),
+                is_lost: false,
                 account: Account::default(),
                 has_ended: false,
             }),
@@ -214,8 +219,9 @@ impl Lagging {
     ) -> Result<(), Lost> {
         self.start()?;
         let (meeting, outlets, next_seq) = (&self.meeting, &self.outlets, &mut self.next_seq);
+        let numbers_pieces = self.holds_unfinished;
         work(&mut self.cutters, &mut |piece| {
-            let output = Output::new(Cut { stream, piece, at, seq: *next_seq });
+            let output = Output::new(Cut { stream, piece, at, seq: *next_seq }, numbers_pieces);
             *next_seq += output.chunks();
             meeting.push(output, outlets);
         });
@@ -230,19 +236,16 @@ impl Lagging {
     }
 
     fn take_lost(&mut self) -> Result<(), Lost> {
-        match self.meeting.state().lost.take() {
-            Some(lost) => {
-                self.is_lost = true;
-                Err(lost)
-            }
-            None => Ok(()),
-        }
+        let mut state = self.meeting.state();
+        self.is_lost |= state.is_lost;
+        state.lost.pop_front().map_or(Ok(()), Err)
     }
 
-    /// Waits until all that is queued was shown, or its reader's time is up, and gives the sink back.
-    fn take_back(&mut self) -> Option<Box<dyn Sink>> {
+    /// Waits until all that is queued was shown, or its reader's time is up, and gives the sink back; `None` where
+    /// there never was a thread to show it.
+    fn take_back(&mut self) -> Result<Option<Box<dyn Sink>>, Lost> {
         if let Some(sink) = self.idle.take() {
-            return Some(sink);
+            return Ok(Some(sink));
         }
         let mut state = self.meeting.state();
         state.is_closed = true;
@@ -260,11 +263,15 @@ impl Lagging {
                 .0;
         }
         drop(state);
-        self.thread.take()?.join().ok()
+        let sink = self.thread.take().map(JoinHandle::join).transpose();
+        sink.map_err(|_| {
+            self.is_lost = true;
+            Lost::Failed(Error::Internal("the thread that shows the run panicked"))
+        })
     }
 }
 
-/// Shows what is queued until nothing follows or the consumer is lost, and gives the sink back.
+/// Shows what is queued until nothing follows or every consumer is lost, and gives the sink back.
 fn show_all(mut sink: Box<dyn Sink>, meeting: &Meeting, pump: &Thread) -> Box<dyn Sink> {
     struct End<'a>(&'a Meeting, &'a Thread);
     impl Drop for End<'_> {
@@ -277,8 +284,10 @@ fn show_all(mut sink: Box<dyn Sink>, meeting: &Meeting, pump: &Thread) -> Box<dy
     meeting.shower.register();
     let _end = End(meeting, pump);
     loop {
+        // Before anybody has to wait for it.
+        let account = sink.account();
         let mut state = meeting.state();
-        state.account = sink.account();
+        state.account = account;
         while state.queue.is_empty() && !state.is_closed {
             state = meeting.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -290,18 +299,32 @@ fn show_all(mut sink: Box<dyn Sink>, meeting: &Meeting, pump: &Thread) -> Box<dy
         if batch.is_empty() {
             return sink;
         }
-        let mut shown = batch.iter().try_for_each(|entry| show(&mut *sink, entry));
-        if is_last && shown.is_ok() {
-            shown = sink.flush();
+        for entry in &batch {
+            if let Err(lost) = show(&mut *sink, entry) {
+                note_lost(&*sink, lost, meeting, pump);
+            }
         }
-        if let Err(lost) = shown {
-            let mut state = meeting.state();
-            state.account = sink.account();
-            state.lost = Some(lost);
-            state.queue.give_up();
+        if is_last && let Err(lost) = sink.flush() {
+            note_lost(&*sink, lost, meeting, pump);
+        }
+        if sink.is_lost() {
             return sink;
         }
     }
+}
+
+/// Has the pump told that the sink lost a consumer.
+fn note_lost(sink: &dyn Sink, lost: Lost, meeting: &Meeting, pump: &Thread) {
+    let account = sink.account();
+    let mut state = meeting.state();
+    state.account = account;
+    state.lost.push_back(lost);
+    if sink.is_lost() {
+        state.is_lost = true;
+        state.queue.give_up();
+    }
+    drop(state);
+    pump.unpark();
 }
 
 fn show(sink: &mut dyn Sink, entry: &Entry) -> Result<(), Lost> {
@@ -310,6 +333,7 @@ fn show(sink: &mut dyn Sink, entry: &Entry) -> Result<(), Lost> {
         Entry::Event(event) => sink.event(event),
         Entry::Broken(stream) => sink.break_line(*stream),
         Entry::Dropped(dropped) => sink.event(&Event::Dropped(*dropped)),
+        Entry::Unknown(line) => sink.recorded(&Recorded::Unknown, line),
         Entry::Moment(moment) => sink.refresh(moment.now, moment.seen()),
     }
 }
@@ -328,7 +352,7 @@ impl Sink for Lagging {
         self.has_news = true;
         if self.shows_output() {
             self.start()?;
-            self.meeting.push(Output::new(piece), &self.outlets);
+            self.meeting.push(Output::new(piece, true), &self.outlets);
         }
         self.take_lost()
     }
@@ -348,17 +372,14 @@ impl Sink for Lagging {
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         let entry = match event {
             Event::Result(_) => {
-                let sink = self.take_back();
-                self.take_lost()?;
-                return match sink {
-                    Some(mut sink) if !sink.is_lost() => {
-                        let shown = sink.event(event);
-                        self.is_lost = shown.is_err();
-                        self.meeting.state().account = sink.account();
-                        shown
-                    }
-                    _ => Ok(()),
-                };
+                let sink = self.take_back()?;
+                let lost = self.take_lost();
+                let Some(mut sink) = sink.filter(|sink| !sink.is_lost()) else { return lost };
+                // What has lost one consumer may have another.
+                let shown = sink.event(event);
+                self.is_lost = sink.is_lost();
+                self.meeting.state().account = sink.account();
+                return lost.and(shown);
             }
             Event::Started(started) => Event::Started(started.clone()),
             Event::Exited(exited) => Event::Exited(exited.clone()),
@@ -369,6 +390,14 @@ impl Sink for Lagging {
             Event::Chunk(_) | Event::Snapshot(_) => return Ok(()),
         };
         self.queue(Entry::Event(entry))
+    }
+
+    fn recorded(&mut self, recorded: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
+        match recorded {
+            Recorded::Chunk(chunk) => self.piece(chunk.into()),
+            Recorded::Event(event) => self.event(event),
+            Recorded::Unknown => self.queue(Entry::Unknown(line.to_vec())),
+        }
     }
 
     fn due(&self) -> Option<Duration> {
@@ -403,5 +432,96 @@ impl Sink for Lagging {
         let state = self.meeting.state();
         let dropped = state.queue.dropped();
         Account { dropped: (dropped.chunks > 0).then_some(dropped), ..state.account.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::{RunResult, StreamTotals};
+    use crate::model::outcome::{Delivery, Outcome};
+    use crate::sink::write_json_line;
+
+    /// Notes what it is to show, and panics on output.
+    struct Told(Arc<Mutex<Vec<u8>>>);
+
+    impl Sink for Told {
+        fn block(&mut self, _: Stream, _: &[u8], _: Duration) -> Result<(), Lost> {
+            panic!("a sink that panics")
+        }
+
+        fn piece(&mut self, piece: Cut<'_>) -> Result<(), Lost> {
+            self.block(piece.stream, piece.piece.bytes(), piece.at)
+        }
+
+        fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+            let mut told = self.0.lock().expect("nobody panics with it");
+            write_json_line(&mut *told, event).expect("there is room");
+            Ok(())
+        }
+
+        fn recorded(&mut self, _: &Recorded<'_>, line: &[u8]) -> Result<(), Lost> {
+            self.0.lock().expect("nobody panics with it").extend_from_slice(line);
+            Ok(())
+        }
+
+        fn flush(&mut self) -> Result<(), Lost> {
+            Ok(())
+        }
+
+        fn is_lost(&self) -> bool {
+            false
+        }
+
+        fn account(&self) -> Account {
+            Account::default()
+        }
+    }
+
+    fn lagging() -> (Lagging, Arc<Mutex<Vec<u8>>>) {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let lag = Lag {
+            outlets: Vec::new(),
+            limit_bytes: 100,
+            shows: Shows::Pieces,
+            refresh_every: None,
+            holds_unfinished: true,
+        };
+        let sink = Box::new(Told(Arc::clone(&told)));
+        (Lagging::new(sink, lag, &Capture::default(), &Arc::default()), told)
+    }
+
+    fn end(lagging: &mut Lagging) -> Result<(), Lost> {
+        let (outcome, streams) =
+            (Outcome::never_started(), [StreamTotals::nothing(), StreamTotals::nothing()]);
+        let result = RunResult::new(&outcome, &streams, &Delivery::Whole);
+        lagging.event(&Event::Result(Box::new(result)))
+    }
+
+    #[test]
+    fn a_panic_where_the_run_is_shown_is_no_success() {
+        let (mut lagging, _) = lagging();
+        // Whether this hears of it already is a matter of who is faster.
+        let _ = lagging.block(Stream::Stdout, b"x\n", Duration::ZERO);
+        let ended = end(&mut lagging);
+        assert!(matches!(ended, Err(Lost::Failed(Error::Internal(_)))), "{ended:?}");
+        assert!(lagging.is_lost());
+    }
+
+    #[test]
+    fn what_a_later_version_wrote_is_handed_on_in_its_place_and_bounded() {
+        let (mut lagging, told) = lagging();
+        let line = |of: char, length: usize| format!("{}\n", of.to_string().repeat(length - 1));
+        let (first, huge) = (line('a', 60), line('b', 101));
+        for line in [&first, &huge] {
+            lagging.recorded(&Recorded::Unknown, line.as_bytes()).expect("nobody is lost");
+        }
+        end(&mut lagging).expect("nobody is lost");
+        let told = String::from_utf8(told.lock().expect("nobody panics with it").clone());
+        let told = told.expect("it is text");
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[0], first.trim_end());
+        assert!(lines[1].starts_with("{\"op\":\"result\""), "{told}");
+        assert_eq!(lines.len(), 2);
     }
 }

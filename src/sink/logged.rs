@@ -193,7 +193,7 @@ impl<D: Dialect> Logged<D> {
     fn put_dropped(&mut self, dropped: &Dropped) -> Result<(), Lost> {
         let Dropped { t, chunks, bytes, .. } = *dropped;
         self.stamp.advance(t.0);
-        let message = format!("{chunks} lines ({bytes} bytes) were dropped: they were not read");
+        let message = format!("{chunks} lines ({bytes} bytes) were dropped");
         self.put_record(Level::Warn, &message, None)
     }
 }

@@ -186,16 +186,16 @@ impl LineFormat for Ndjson {
             self.set_time(at);
         }
         let first = self.head.seq;
+        let was_lost = self.out.is_lost();
         let put = match piece {
+            // What was put before and could not be written is still in the buffer, to be counted.
+            _ if was_lost => Ok(()),
             Piece::One { bytes, partial } => self.put_one(bytes, partial),
             Piece::Lines(lines) => self.put_lines(lines),
         };
-        if let (Err(_), Piece::Lines(lines)) = (&put, piece) {
+        if was_lost || put.is_err() {
             // Those that could not be put have their numbers too.
-            let end = lines.last().copied().unwrap_or(b'\n');
-            self.head.set_seq(first + memchr::memchr_iter(end, lines).count() as u64);
-        } else if put.is_err() {
-            self.head.set_seq(first + 1);
+            self.head.set_seq(first + piece.chunks());
         }
         let is_partial = matches!(piece, Piece::One { partial: true, .. });
         let ended = if is_partial { 0 } else { self.head.seq - first };

@@ -81,7 +81,7 @@ impl Sink for Text {
         if self.quiet || destination.is_at_line_start() {
             return Ok(());
         }
-        destination.write(b"\n").1
+        destination.write(terminal::line_end().as_bytes()).1
     }
 
     fn event(&mut self, event: &Event<'_>) -> Result<(), Lost> {

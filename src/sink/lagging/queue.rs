@@ -25,6 +25,8 @@ pub enum Entry {
     Broken(Stream),
     /// An event that is no output. It never goes.
     Event(Event<'static>),
+    /// A line that was read back and that nobody here knows. It goes where there is no room for it.
+    Unknown(Vec<u8>),
     /// Where the run was. Only the newest is of interest.
     Moment(Box<Moment>),
 }
@@ -38,6 +40,8 @@ pub struct Output {
     shape: Shape,
     at: Duration,
     seq: u64,
+    /// Whether it counts: what is numbered by lines has no number for a piece that does not end one.
+    is_numbered: bool,
 }
 
 /// What the bytes are.
@@ -50,9 +54,9 @@ enum Shape {
 }
 
 impl Output {
-    /// A copy of these lines.
+    /// A copy of these lines. Pieces that do not end a line are numbered by themselves or not.
     #[must_use]
-    pub fn new(cut: Cut<'_>) -> Self {
+    pub fn new(cut: Cut<'_>, numbers_pieces: bool) -> Self {
         let Cut { stream, piece, at, seq } = cut;
         let shape = match piece {
             Piece::One { partial, .. } => Shape::One { partial },
@@ -61,7 +65,8 @@ impl Output {
                 None => Shape::One { partial: false },
             },
         };
-        Self { stream, bytes: piece.bytes().to_vec(), from: 0, shape, at, seq }
+        let is_numbered = numbers_pieces || shape != Shape::One { partial: true };
+        Self { stream, bytes: piece.bytes().to_vec(), from: 0, shape, at, seq, is_numbered }
     }
 
     /// Those of them that did not go.
@@ -75,13 +80,10 @@ impl Output {
         Cut { stream: self.stream, piece, at: self.at, seq: self.seq }
     }
 
-    /// How many chunks it is.
+    /// How many numbers it has.
     #[must_use]
     pub fn chunks(&self) -> u64 {
-        match self.shape {
-            Shape::Lines { end } => memchr_iter(end, &self.bytes[self.from..]).count() as u64,
-            Shape::One { .. } => 1,
-        }
+        if self.is_numbered { self.cut().piece.chunks() } else { 0 }
     }
 
     fn len(&self) -> u64 {
@@ -97,7 +99,7 @@ impl Output {
     /// lines, or nothing.
     fn shorten(&mut self, bytes: u64) -> Dropped {
         let rest = &self.bytes[self.from..];
-        let (mut length, mut chunks) = (rest.len(), 1);
+        let (mut length, mut chunks) = (rest.len(), u64::from(self.is_numbered));
         if let Shape::Lines { end } = self.shape {
             chunks = 0;
             for at in memchr_iter(end, rest) {
@@ -125,6 +127,8 @@ pub struct Queue {
     /// Bytes of output in both, and in the first.
     bytes: u64,
     ahead_bytes: u64,
+    /// Bytes of what nobody here knows.
+    unknown_bytes: u64,
     totals: DroppedTotals,
     /// Of each stream, whether the first output that is behind goes on with a line that was begun.
     is_begun: [bool; 2],
@@ -143,6 +147,7 @@ impl Queue {
             limit_bytes,
             bytes: 0,
             ahead_bytes: 0,
+            unknown_bytes: 0,
             totals: DroppedTotals::default(),
             is_begun: [false; 2],
             is_gone: [false; 2],
@@ -179,6 +184,13 @@ impl Queue {
             (Entry::Moment(_), Some(Entry::Moment(_)))
                 | (Entry::Event(Event::Heartbeat(_)), Some(Entry::Event(Event::Heartbeat(_))))
         );
+        if let Entry::Unknown(line) = &entry {
+            let bytes = self.unknown_bytes.saturating_add(line.len() as u64);
+            if bytes > self.limit_bytes {
+                return;
+            }
+            self.unknown_bytes = bytes;
+        }
         if let (true, Some(last)) = (is_newer, self.behind.back_mut()) {
             *last = entry;
         } else {
@@ -283,6 +295,10 @@ impl Queue {
                     taken_bytes += output.len();
                     self.bytes -= output.len();
                     taken.push_back(Entry::Output(output));
+                }
+                Entry::Unknown(line) => {
+                    self.unknown_bytes -= line.len() as u64;
+                    taken.push_back(Entry::Unknown(line));
                 }
                 entry => taken.push_back(entry),
             }
@@ -395,7 +411,7 @@ mod tests {
                 all[stream.index()].extend_from_slice(&block);
                 let cutter = &mut cutters[stream.index()];
                 let mut emit = |piece: Piece<'_>| {
-                    let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq });
+                    let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq }, true);
                     seq += output.chunks();
                     queue.push(output);
                 };
@@ -410,7 +426,7 @@ mod tests {
             }
             for stream in Stream::ALL {
                 cutters[stream.index()].finish(&mut |piece| {
-                    let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq });
+                    let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq }, true);
                     seq += output.chunks();
                     queue.push(output);
                 });
@@ -438,7 +454,10 @@ mod tests {
         let mut seq = 1;
         let mut push = |queue: &mut Queue, bytes: &[u8], partial| {
             let piece = Piece::One { bytes, partial };
-            queue.push(Output::new(Cut { stream: Stream::Stdout, piece, at: Duration::ZERO, seq }));
+            queue.push(Output::new(
+                Cut { stream: Stream::Stdout, piece, at: Duration::ZERO, seq },
+                true,
+            ));
             seq += 1;
         };
         push(&mut queue, b"begun ", true);

@@ -4,6 +4,7 @@
 use crate::model::event::{Event, Stream};
 use crate::model::line_prefix::Prefix;
 use crate::sink::destination::{Destination, Lost};
+use crate::sys::terminal;
 
 /// A destination for lines with prefixes.
 #[derive(Debug)]
@@ -57,7 +58,11 @@ impl Place {
 
     /// Ends an unfinished line, so that another one can begin.
     pub(super) fn begin_line(&mut self) -> Result<(), Lost> {
-        if self.open.take().is_some() { self.put(&[self.end], false) } else { Ok(()) }
+        match self.open.take() {
+            Some(_) if self.end == b'\n' => self.put(terminal::line_end().as_bytes(), false),
+            Some(_) => self.put(&[self.end], false),
+            None => Ok(()),
+        }
     }
 
     /// Puts what is not of the command.
