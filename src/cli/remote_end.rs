@@ -21,8 +21,9 @@ use crate::cli::detach;
 use crate::cli::parse::{Parsed, parse};
 use crate::model::error::{Error, ErrorCode, RunFault, STATUS_FAILED};
 use crate::model::run_id::RunId;
-use crate::model::signal::Signal;
-use crate::remote::wire::{Ask, Bytes, MAGIC, MOST_PART_BYTES, Tell, alive_every, line};
+use crate::remote::wire::{
+    Ask, Bytes, MAGIC, MOST_PART_BYTES, Tell, alive_every, line, most_line_bytes,
+};
 use crate::runs::attach::{self, Signalling};
 use crate::runs::follow::Since;
 use crate::runs::list;
@@ -215,7 +216,7 @@ type Requests = BufReader<File>;
 /// The next request; `None` at the end of the connection, and where it makes no sense.
 fn next(requests: &mut Requests) -> Option<Ask> {
     let mut said = Vec::new();
-    requests.read_until(b'\n', &mut said).ok()?;
+    requests.take(most_line_bytes()).read_until(b'\n', &mut said).ok()?;
     serde_json::from_slice(&said).ok()
 }
 
@@ -301,8 +302,8 @@ fn told(words: Vec<Bytes>, out: &Out) -> io::Result<Tell> {
 
 fn read_all(source: Option<impl Read>) -> Vec<u8> {
     let mut all = Vec::new();
-    // What was read up to a failure is what there is.
-    let _ = source.map(|mut source| source.read_to_end(&mut all));
+    // What was read up to a failure is what there is. Of more than this, the other side would take nothing.
+    let _ = source.map(|source| source.take(most_line_bytes()).read_to_end(&mut all));
     all
 }
 
@@ -487,21 +488,27 @@ fn attend(
     0
 }
 
+/// Signals the run that is shown, and says so. `false`: that failed, and is to be asked again.
+fn pass_signal(id: &RunId, what: Signalling, once: Option<String>, out: &Out) -> bool {
+    match attach::signal(id, what, once) {
+        // A run that is over says so by its result.
+        Ok(()) => out.tell(&Tell::Received),
+        Err(Error::Run { fault: RunFault::Ended | RunFault::Lost | RunFault::Unknown, .. }) => {
+            out.tell(&Tell::Received)
+        }
+        Err(_) => false,
+    }
+}
+
 /// Does what is asked for about the run that is shown, to the end of the connection.
 fn listen(id: &RunId, mut requests: Requests, feed: Option<&Sender<Piece>>, out: &Out) {
     while let Some(request) = next(&mut requests) {
         let is_done = match request {
-            Ask::Receive { signal, once } => {
-                if let Ok(signal) = signal.parse::<Signal>() {
-                    // A run that is over says so by its result.
-                    let _ = attach::signal(id, Signalling::Received(signal), Some(once));
-                }
-                out.tell(&Tell::Received)
-            }
-            Ask::Stop => {
-                let _ = attach::signal(id, Signalling::Stop, None);
-                out.tell(&Tell::Received)
-            }
+            Ask::Receive { signal, once } => match signal.parse() {
+                Ok(signal) => pass_signal(id, Signalling::Received(signal), Some(once), out),
+                Err(_) => false,
+            },
+            Ask::Stop => pass_signal(id, Signalling::Stop, None, out),
             Ask::Forget => {
                 let _whole = locked(&out.0.deleting);
                 // One that is not over stays, and whoever wants it gone finds it.

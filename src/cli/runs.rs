@@ -13,14 +13,14 @@ use crate::cli::plan;
 use crate::cli::remote::RemoteArgs;
 use crate::cli::run_table::table;
 use crate::cli::values::{TimeLimit, Words, text};
-use crate::engine::run::show_failure;
-use crate::model::error::Error;
+use crate::engine::run::{show_failure, show_failure_after};
+use crate::model::error::{Error, ErrorCode};
 use crate::model::event::{Event, Seconds};
 use crate::model::outcome::STATUS_TIMED_OUT;
 use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
-use crate::model::spec::Format;
+use crate::model::spec::{Format, Split};
 use crate::model::units::{parse_digits, parse_duration, parse_limit_duration};
 use crate::remote::session;
 use crate::remote::task::{Hold, Input, Task};
@@ -29,6 +29,7 @@ use crate::runs::attach::{self, SendsInput, Signalling};
 use crate::runs::follow::Since;
 use crate::runs::list::{self, Listed};
 use crate::runs::observer;
+use crate::runs::so_far::so_far;
 use crate::sys::signals::end_on;
 use crate::sys::terminal;
 
@@ -307,7 +308,12 @@ pub fn wait(args: &WaitArgs) -> Said {
         },
         Ok(None) => (String::new(), STATUS_TIMED_OUT),
         // Its output is a result whatever is asked for, so that a program always finds one.
-        Err(error) => failed(error, Format::Ndjson),
+        Err(error) => {
+            let is_lost = error.code() == ErrorCode::RunLost;
+            let capture = plan::capture_recorded(SplitArg { split: Split::Lf });
+            let so_far = is_lost.then(|| so_far(&args.run.run, &capture)).flatten();
+            (String::new(), show_failure_after(error, Format::Ndjson, so_far))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The end of a run: its result, wherever that goes, what failed, and the exit status.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
@@ -8,13 +9,20 @@ use crate::engine::channel::{Notice, ToSupervisor};
 use crate::engine::pump::{Report, delivery_of};
 use crate::model::error::Error;
 use crate::model::event::{Event, RunResult, StreamTotals};
-use crate::model::kept::Kept;
 use crate::model::mask::Mask;
 use crate::model::outcome::{Delivery, Exit, Outcome};
-use crate::model::spec::{Display, Format, Keep};
+use crate::model::spec::{Display, Format};
 use crate::sink::destination::Patience;
 use crate::sink::result_file::ResultFile;
 use crate::sink::{DroppedTotals, Sink, message};
+
+/// What was seen of a run whose end was not.
+pub(crate) struct SoFar {
+    /// Its output, standard output first.
+    pub(crate) streams: [StreamTotals; 2],
+    /// How long it had run when something was last seen of it.
+    pub(crate) duration: Duration,
+}
 
 /// A run that is over, and what is left to be said of it.
 pub(crate) struct Ending {
@@ -29,14 +37,20 @@ pub(crate) struct Ending {
 
 impl Ending {
     pub(crate) fn of_failure(error: Error, mask: Option<Arc<Mask>>) -> Self {
-        let nothing = || StreamTotals { kept: Kept::new(Keep::Head, 0), bytes: 0, lines: 0 };
         let report = Report {
             outcome: Outcome::never_started(),
-            streams: [nothing(), nothing()],
+            streams: [StreamTotals::nothing(), StreamTotals::nothing()],
             delivery: Delivery::Failed(error),
             taken_bytes: 0,
         };
         Self { report, value: None, supervisor: None, mask }
+    }
+
+    /// With what was seen of the run until then.
+    pub(crate) fn after(mut self, seen: SoFar) -> Self {
+        self.report.streams = seen.streams;
+        self.report.outcome.duration = seen.duration;
+        self
     }
 
     /// Takes in what the command returned, or why that is not a value.

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::ending::{Ending, say_dropped, say_lagged};
+use crate::engine::ending::{Ending, SoFar, say_dropped, say_lagged};
 use crate::engine::flow::{Flow, seen};
 use crate::engine::show::make_sink;
 use crate::model::error::Error;
 use crate::model::event::{Event, Stream};
 use crate::model::mask::Mask;
 use crate::model::outcome::STATUS_DISCONNECTED;
-use crate::model::recorded::Recorded;
+use crate::model::recorded::{Recorded, RecordedChunk};
 use crate::model::spec::{Capture, Display, Format};
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::result_file::ResultFile;
@@ -56,6 +56,7 @@ impl Broken {
                 error.status()
             }
             Self::Failed(error) => Ending::of_failure(error, mask)
+                .after(player.so_far())
                 .conclude(player.sink(), result_file, display, patience)
                 .status(),
         }
@@ -90,8 +91,10 @@ pub(crate) fn play_out(
 pub(crate) struct Player {
     sink: Box<dyn Sink>,
     flows: [Flow; 2],
-    /// Whether the sink wants to be told what was seen so far.
-    counts: bool,
+    /// Whether the sink shows what was seen so far.
+    shows_progress: bool,
+    /// What is known of the run beside what was shown.
+    known: Option<SoFar>,
     /// The exit status that the run ended with, once its result was shown.
     status: Option<u8>,
     /// The time of the last line that told one and was read.
@@ -104,10 +107,17 @@ impl Player {
     /// Shows a run in this sink, which shows this format.
     pub(crate) fn new(sink: Box<dyn Sink>, format: Format, capture: &Capture) -> Self {
         let flows = [Flow::new(capture), Flow::new(capture)];
-        // What shows where the run is from time to time has to know that.
-        let counts = format == Format::Snapshot || sink.due().is_some();
+        let shows_progress = format == Format::Snapshot || sink.due().is_some();
         let missing = DroppedTotals::default();
-        Self { sink, flows, counts, status: None, last_at: Duration::ZERO, missing }
+        Self {
+            sink,
+            flows,
+            shows_progress,
+            known: None,
+            status: None,
+            last_at: Duration::ZERO,
+            missing,
+        }
     }
 
     /// Shows a line that was read back, and is `line` with its end.
@@ -174,13 +184,34 @@ impl Player {
     }
 
     fn count(&mut self, stream: Stream, bytes: &[u8], at: Duration) -> Result<(), Lost> {
-        if !self.counts {
-            return Ok(());
-        }
         let flow = &mut self.flows[stream.index()];
         flow.count(bytes);
         flow.last_read = at;
-        self.refresh(at).map(drop)
+        if self.shows_progress { self.refresh(at).map(drop) } else { Ok(()) }
+    }
+
+    /// Takes note of a chunk that was shown as it was written, for a result that has to be made here.
+    ///
+    /// # Errors
+    ///
+    /// Where the consumer is lost.
+    pub(crate) fn note_shown(&mut self, chunk: &RecordedChunk<'_>) -> Result<(), Lost> {
+        self.last_at = chunk.at;
+        self.count(chunk.stream, &chunk.bytes, chunk.at)
+    }
+
+    /// Says what there was, where more is known of that than was shown.
+    pub(crate) fn know(&mut self, so_far: SoFar) {
+        self.known = Some(so_far);
+    }
+
+    /// What was seen of the run, for a result that has to be made here.
+    fn so_far(&mut self) -> SoFar {
+        self.known.take().unwrap_or_else(|| {
+            let nothing = || Flow::new(&Capture::default());
+            let flows = std::mem::replace(&mut self.flows, [nothing(), nothing()]);
+            SoFar { streams: flows.map(Flow::totals), duration: self.last_at }
+        })
     }
 
     /// Shows a line of output as it was written, if that is how the sink would show it anyway. `false`: it has to

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::backend::launch::Launch;
 use crate::engine::channel::{self, Message, Notice, Shared, ToPump, ToReader, ToSupervisor};
 use crate::engine::console::Console;
-use crate::engine::ending::Ending;
+use crate::engine::ending::{Ending, SoFar};
 use crate::engine::processes::Processes;
 use crate::engine::pump::Pump;
 use crate::engine::reader::Reader;
@@ -71,11 +71,20 @@ pub fn run(plan: Result<Spec, Error>, display: &Display) -> Exit {
 /// Shows a failure in this format and on standard error, and returns its exit status.
 #[must_use]
 pub fn show_failure(error: Error, format: Format) -> u8 {
+    show_failure_after(error, format, None)
+}
+
+/// The same of one that came when something was seen of a run.
+pub(crate) fn show_failure_after(error: Error, format: Format, seen: Option<SoFar>) -> u8 {
     let patience = Arc::new(Patience::default());
     let display = Display { format, ..Display::default() };
     match show::make_sink(&display, &Capture::default(), None, &patience) {
         Ok(mut sink) => {
             let ending = Ending::of_failure(error, None);
+            let ending = match seen {
+                Some(seen) => ending.after(seen),
+                None => ending,
+            };
             ending.conclude(&mut *sink, &mut None, &display, &patience).status()
         }
         Err(_) => fail(&error).status(),
@@ -203,6 +212,10 @@ fn supervise(
     let (signals, to_reset) = signals::take(session).map_err(failed("signals"))?;
     interrupt::prepare().map_err(failed("signals"))?;
     let tree = Tree::prepare(session).map_err(failed("subreaper"))?;
+    if spec.limits.max_memory_bytes.is_some() && !tree.is_shown() {
+        let source = io::Error::other("/proc does not show the processes of this pid namespace");
+        return Err(Error::Limit { option: "--max-memory".to_owned(), source });
+    }
 
     let launch = Launch::prepare(spec)?;
     // From here on every way out puts our terminal back.

@@ -30,9 +30,10 @@ words! {
         SpawnFailed = "spawn_failed",
         /// The folder of `--chdir` cannot be entered.
         ChdirFailed = "chdir_failed",
-        /// A file cannot be used that `--stdin`, `--env-file`, `--record` or `--result` names, or it is no recording.
+        /// A file or folder cannot be used: one that an option, an argument or a variable names, or one of a
+        /// detached run; or a file is no recording.
         FileFailed = "file_failed",
-        /// A resource limit cannot be set.
+        /// A limit cannot be set.
         LimitNotSet = "limit_not_set",
         /// The output or the result cannot be written.
         OutputFailed = "output_failed",
@@ -147,10 +148,10 @@ pub enum Error {
         /// The most that it may be.
         max_bytes: u64,
     },
-    /// A resource limit cannot be set.
+    /// A limit cannot be set.
     Limit {
-        /// Its name, as on the command line.
-        name: &'static str,
+        /// The option, and of `--rlimit` the resource.
+        option: String,
         /// Why.
         source: io::Error,
     },
@@ -360,7 +361,7 @@ impl fmt::Display for Error {
             Self::ResultTooLarge { max_bytes } => {
                 write!(f, "RUNCAST_RESULT: larger than --max-result {max_bytes} bytes")
             }
-            Self::Limit { name, source } => write!(f, "--rlimit {name}: {}", Reason(source)),
+            Self::Limit { option, source } => write!(f, "{option}: {}", Reason(source)),
             Self::Output { what, source } => {
                 write!(f, "{}: {}", OneLine(what), Reason(source))
             }

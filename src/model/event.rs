@@ -22,6 +22,7 @@ use crate::model::kept::Kept;
 use crate::model::outcome::{Delivery, Ended, LimitHit, Outcome, StopReason};
 #[cfg(feature = "schema")]
 use crate::model::schema::{RunId, SignalName, Time};
+use crate::model::spec::Keep;
 use crate::model::wall_clock::WallClock;
 use crate::model::words::words;
 
@@ -181,19 +182,20 @@ pub struct Chunk<'a> {
     /// Its place among the chunks of both streams, from 1, without a gap but for what `dropped` tells of.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub seq: u64,
-    /// When it was read, in seconds since the command started.
+    /// When it was read, in seconds since the command started; but not before the event in front of it.
     pub t: Seconds,
     /// The line with its line end. What is not UTF-8 has U+FFFD in its place.
     pub content: LossyText<'a>,
     /// Present, and true, where the line goes on in the next chunk of this kind: it is longer than `--max-line`,
-    /// or `--partial-after` ran out. The last line of a stream without a line end is not partial.
+    /// or `--partial-after` ran out. The last line of a stream without a line end is not partial, unless all of it had
+    /// gone out before its stream ended.
     #[serde(skip_serializing_if = "is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub partial: bool,
     /// The exact bytes. Present where they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<Base64<'a>>,
-    /// When it was read, by RFC 3339, in UTC with microseconds. Present where that was asked for.
+    /// The same, by RFC 3339, in UTC with microseconds. Present where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Time>"))]
     pub time: Option<String>,
@@ -444,6 +446,18 @@ pub struct StreamTotals {
     pub lines: u64,
 }
 
+impl StreamTotals {
+    /// Of a stream of which nothing was seen.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { kept: Kept::new(Keep::Head, 0), bytes: 0, lines: 0 }
+    }
+
+    fn is_truncated(&self) -> bool {
+        self.bytes > self.kept.kept_len()
+    }
+}
+
 impl<'a> RunResult<'a> {
     /// Puts the result together from how the run ended, what was seen of its streams (standard output
     /// first), and what became of its output on the way to the consumer. What of the output was not shown,
@@ -466,8 +480,8 @@ impl<'a> RunResult<'a> {
             stderr: stderr_text,
             stdout_base64,
             stderr_base64,
-            stdout_truncated: stdout.kept.is_truncated(),
-            stderr_truncated: stderr.kept.is_truncated(),
+            stdout_truncated: stdout.is_truncated(),
+            stderr_truncated: stderr.is_truncated(),
             stdout_omitted: stdout.kept.omitted_between(),
             stderr_omitted: stderr.kept.omitted_between(),
             stdout_bytes: stdout.bytes,

@@ -150,11 +150,12 @@ pub fn send(
                 is_read = count == 0;
             }
             if part.is_empty() {
-                return if eof {
-                    link.say(&line(&Ask::End { offset: place }))
-                } else {
-                    Ok(Some(has.max(place)))
+                // A part without bytes is refused where any are missing before it.
+                let Some(has) = link.say(&line(&Ask::Part { bytes: 0, offset: place }))? else {
+                    return Ok(None);
                 };
+                let end = line(&Ask::End { offset: place });
+                return if eof { link.say(&end) } else { Ok(Some(has)) };
             }
             let mut said = line(&Ask::Part { bytes: part.len(), offset: place });
             said.extend_from_slice(&part);

@@ -16,7 +16,8 @@ use crate::model::signal::Signal;
 use crate::model::spec::{Capture, Display, Streams};
 use crate::runs::client;
 use crate::runs::follow::Since;
-use crate::runs::observer::{ConsumerGone, LOOK_AGAIN, News, Observer, find, lost};
+use crate::runs::observer::{ConsumerGone, LOOK_AGAIN, News, Observer, find};
+use crate::runs::so_far::so_far;
 use crate::sink::destination::Lost;
 use crate::sink::message;
 
@@ -42,7 +43,14 @@ pub fn attach(
         if input == SendsInput::Yes {
             send_ours(id);
         }
-        follow(id, since, display, player)
+        let followed = follow(id, since, display, player);
+        // Some of it may have been shown as it was written, and not been looked into, or never been asked for.
+        if let Err(Broken::Failed(_)) = &followed
+            && let Some(so_far) = so_far(id, capture)
+        {
+            player.know(so_far);
+        }
+        followed
     })
 }
 
@@ -73,14 +81,15 @@ fn follow(id: &RunId, since: Since, display: &Display, player: &mut Player) -> R
             News::Over => {
                 show_lines(player, &lines)?;
                 player.flush()?;
-                return player.status().ok_or_else(|| lost(id).into());
+                let unreadable = || io::Error::other("its result makes no sense");
+                return player.status().ok_or_else(|| Error::run_folder(id, &unreadable()).into());
             }
             News::Nothing => {
                 player.flush()?;
                 if player.last_at() != shown.0 {
                     shown = (player.last_at(), Instant::now());
                 }
-                let now = shown.0 + shown.1.elapsed();
+                let now = shown.0.saturating_add(shown.1.elapsed());
                 let due = player.refresh(now)?.map(|due| due.saturating_sub(now).max(LEAST_WAIT));
                 observer
                     .wait(due.unwrap_or(LOOK_AGAIN), &consumers)

@@ -178,8 +178,11 @@ pub(super) fn send(
             Err(source) => return Err(Error::Output { what: "standard input".to_owned(), source }),
         };
         if count == 0 {
+            // Where nothing was sent before, something may be missing there too.
+            let mut last = offset.map_or_else(Vec::new, nothing_at);
+            last.extend(line(&Request::End { eof }));
             // Where this fails there is an answer already, or no keeper.
-            let _ = stream.write_all(&line(&Request::End { eof }));
+            let _ = stream.write_all(&last);
             break;
         }
         part = line(&Request::Part { bytes: count, offset });
@@ -187,6 +190,11 @@ pub(super) fn send(
         offset = offset.map(|offset| offset.saturating_add(count as u64));
     }
     hear(stream, folder, id)?.ok_or_else(|| unanswered(folder, id))
+}
+
+/// A part without bytes: it is refused where any are missing before it.
+fn nothing_at(offset: u64) -> Vec<u8> {
+    line(&Request::Part { bytes: 0, offset: Some(offset) })
 }
 
 /// Sends one part of standard input, which belongs at `offset`, and returns how many bytes that input then has.

@@ -53,15 +53,23 @@ const READ_BYTES: usize = 16 * 1024;
 /// is done twice; more only takes memory.
 const MOST_DONE: usize = 1024;
 
-/// Hears all who speak to the run, for as long as the process lives.
-pub(super) fn serve(listener: UnixListener, mut handle: Handle) -> io::Result<()> {
+/// Who hears all who speak to the run through this listener.
+///
+/// # Errors
+///
+/// Where the listener or the command's standard input cannot be made one that never blocks.
+pub(super) fn server(listener: &UnixListener, mut handle: Handle) -> io::Result<Server> {
     listener.set_nonblocking(true)?;
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let most = usize::try_from(soft / CONNECTIONS_PART).unwrap_or(MOST_CONNECTIONS);
     let pipe = handle.stdin.take();
-    let mut server = Server::new(handle, pipe, most.clamp(1, MOST_CONNECTIONS))?;
+    Server::new(handle, pipe, most.clamp(1, MOST_CONNECTIONS))
+}
+
+/// Hears them, for as long as the process lives.
+pub(super) fn serve(listener: &UnixListener, mut server: Server) -> ! {
     loop {
-        server.turn(&listener, PollTimeout::NONE);
+        server.turn(listener, PollTimeout::NONE);
     }
 }
 
@@ -303,7 +311,11 @@ impl Server {
                 }
             }
             Request::Part { bytes, offset } if is_sending && bytes <= MOST_PART_BYTES => {
-                connection.stage = Stage::Sending { missing: bytes, offset };
+                // One of no bytes asks whether any are missing before it.
+                match self.accept_input(offset, &[]) {
+                    Ok(()) => connection.stage = Stage::Sending { missing: bytes, offset },
+                    Err(refused) => connection.conclude(&refused),
+                }
             }
             Request::End { eof } if is_sending => {
                 if eof {

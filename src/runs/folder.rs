@@ -20,8 +20,8 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl, openat, renameat};
-use nix::sys::stat::Mode;
+use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, openat, renameat};
+use nix::sys::stat::{Mode, fstatat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +144,15 @@ impl Folder {
         match fcntl(&file, FcntlArg::F_OFD_SETLK(&part.as_flock())) {
             Ok(_) => Ok(Some(file)),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Whether it has the lock that each folder of a run has from its beginning to its end.
+    pub(super) fn has_lock(&self) -> io::Result<bool> {
+        match fstatat(&self.dir, LOCK, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::ENOENT) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -401,14 +401,14 @@ fn whole_lines(file: &File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// What the journal knows of each stream: bytes, in their order.
+/// How much there was in all, as far as the journal knows.
 ///
 /// # Errors
 ///
 /// Where it cannot be read.
-pub fn bytes_so_far(folder: &Folder) -> io::Result<[u64; 2]> {
+pub fn written(folder: &Folder) -> io::Result<Before> {
     let newest = folder.names()?.iter().filter_map(|name| first_seq(name)).max();
-    let Some(newest) = newest else { return Ok([0; 2]) };
+    let Some(newest) = newest else { return Ok(Before::default()) };
     let file = folder.open_file(&name_of(newest), OFlag::O_RDONLY)?;
-    Ok(so_far(&file, u64::MAX)?.unwrap_or_default().bytes)
+    Ok(so_far(&file, u64::MAX)?.unwrap_or_default())
 }

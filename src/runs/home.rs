@@ -113,7 +113,11 @@ impl Home {
     ///
     /// Where there is none, or it is not the user's own.
     pub fn run(&self, id: &RunId) -> Result<Folder, Error> {
-        Folder::open(&self.dir, id).map_err(|error| match error.kind() {
+        let found = Folder::open(&self.dir, id).and_then(|folder| {
+            // A folder that runcast did not make.
+            if folder.has_lock()? { Ok(folder) } else { Err(io::ErrorKind::NotFound.into()) }
+        });
+        found.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => unknown(id),
             _ => failed(&self.path.join(id.as_str()), &reason(&error)),
         })
@@ -131,14 +135,28 @@ impl Home {
     }
 
     /// Gives it the name of a run. `false`: there is one of that name.
+    ///
+    /// # Errors
+    ///
+    /// Where that fails, or what has the name is no run.
     pub(super) fn finish(&self, unfinished: &str, id: &RunId) -> Result<bool, Error> {
         // A folder takes the place of an empty one alone, and that of a run never is. So this needs no flag that
         // some file systems do not have.
         match renameat(&self.dir, unfinished, &self.dir, id.as_str()) {
             Ok(()) => Ok(true),
-            Err(Errno::EEXIST | Errno::ENOTEMPTY) => Ok(false),
-            Err(errno) => Err(failed(&self.path, &reason(&errno.into()))),
+            Err(Errno::EEXIST | Errno::ENOTEMPTY) => self.look_for_stranger(id).map(|()| false),
+            Err(errno) => Err(failed(&self.path.join(id.as_str()), &reason(&errno.into()))),
         }
+    }
+
+    /// Fails where what has the name of a run is a folder that runcast did not make, and so never goes away.
+    fn look_for_stranger(&self, id: &RunId) -> Result<(), Error> {
+        let failed = |error: io::Error| failed(&self.path.join(id.as_str()), &reason(&error));
+        let is_run = match Folder::open(&self.dir, id) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            found => found.and_then(|folder| folder.has_lock()).map_err(failed)?,
+        };
+        if is_run { Ok(()) } else { Err(failed(io::Error::other("it is no folder of a run"))) }
     }
 
     /// Makes sure that the names in it are there after a power cut.

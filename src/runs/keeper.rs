@@ -14,7 +14,7 @@ use crate::model::event::{Event, Started};
 use crate::model::run_id::RunId;
 use crate::model::spec::{Display, Spec};
 use crate::runs::client::SOCKET;
-use crate::runs::control::serve;
+use crate::runs::control;
 use crate::runs::folder::{About, Folder};
 use crate::runs::home::socket_path;
 use crate::runs::journal::Journal;
@@ -109,9 +109,10 @@ fn begin(
     let failed = |error: io::Error| Error::run_folder(task.id, &error);
     write_json_line(&mut line, &Event::Started(started.clone())).map_err(failed)?;
     folder.put_about(task.about, &line).map_err(failed)?;
-    let control = thread::Builder::new().name("control".to_owned());
-    control
-        .spawn(move || serve(listener, handle))
+    let server = control::server(&listener, handle).map_err(failed)?;
+    let thread = thread::Builder::new().name("control".to_owned());
+    thread
+        .spawn(move || control::serve(&listener, server))
         .map(drop)
         .map_err(|source| Error::Spawn { step: "thread", source })
 }

@@ -11,7 +11,7 @@ use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
 use crate::runs::client;
 use crate::runs::folder::{Folder, State};
-use crate::runs::follow::bytes_so_far;
+use crate::runs::follow::written;
 use crate::runs::home::{Home, unknown};
 
 /// A run, as a list tells of it.
@@ -102,7 +102,7 @@ fn describe(id: &RunId, folder: &Folder) -> io::Result<Option<Listed>> {
         State::Lost => (listed.state, listed.is_over) = ("lost".to_owned(), true),
         State::Elsewhere(_) => listed.state = "elsewhere".to_owned(),
     }
-    listed.bytes = bytes_so_far(folder)?;
+    listed.bytes = written(folder)?.bytes;
     Ok(Some(listed))
 }
 
@@ -122,7 +122,14 @@ pub fn tidy() {
 pub fn forget(id: &RunId) -> Result<(), Error> {
     let Some(home) = Home::open()? else { return Err(unknown(id)) };
     let folder = home.run(id)?;
-    match folder.state().map_err(|error| Error::run_folder(id, &error))? {
+    let state = match folder.state() {
+        // What is written of it makes no sense, and nobody keeps it.
+        Err(error) if error.raw_os_error().is_none() && matches!(folder.is_kept(), Ok(false)) => {
+            State::Lost
+        }
+        state => state.map_err(|error| Error::run_folder(id, &error))?,
+    };
+    match state {
         State::Starting | State::Running => Err(Error::run(RunFault::Running, id, None)),
         // It may live there.
         State::Elsewhere(host) => Err(client::elsewhere(RunFault::Running, id, &host)),

@@ -20,4 +20,5 @@ pub mod observer;
 mod properties;
 pub mod protocol;
 pub mod segments;
+pub(crate) mod so_far;
 pub mod start;

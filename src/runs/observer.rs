@@ -277,6 +277,6 @@ fn gone(id: &RunId, folder: &Folder, was_there: bool) -> Error {
     }
 }
 
-pub(super) fn lost(id: &RunId) -> Error {
+fn lost(id: &RunId) -> Error {
     Error::run(RunFault::Lost, id, None)
 }

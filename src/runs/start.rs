@@ -85,7 +85,8 @@ pub fn start(spec: &Spec, display: &Display, request: &Request<'_>) -> Result<St
                 // No run remains of a command that cannot be started. One that was, and then could not be kept, is
                 // being stopped.
                 wait_for_end(&folder);
-                home.remove(id.as_str(), &folder)?;
+                // What stays is cleared away by the next who looks, and why it failed is what is of interest.
+                let _ = home.remove(id.as_str(), &folder);
                 Err(error)
             }
         };

@@ -179,7 +179,7 @@ impl Prepared {
             }
             Step::Limit(index) => {
                 let name = self.limits.get(index).map_or("", |limit| limit.resource.name());
-                Error::Limit { name, source }
+                Error::Limit { option: format!("--rlimit {name}"), source }
             }
             Step::Other(step) => Error::Spawn { step, source },
             Step::Exec => self.explain_exec(errno),

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{Home, content, in_order, lines, of, wait_for_file};
-use crate::harness::{LINE_BYTES, Live, Runcast, root, skip, tool, wait_for};
+use crate::harness::{LINE_BYTES, Live, Runcast, root, tool, wait_for};
 
 /// Runs on a small disk of their own, which only those see who enter here.
 struct SmallDisk {
@@ -25,7 +25,7 @@ impl SmallDisk {
         root()?;
         let may = Command::new(&unshare).args(["-m", "true"]).output();
         if !may.is_ok_and(|may| may.status.success()) {
-            skip("no mount namespace can be made here");
+            crate::harness::missing("no mount namespace can be made here");
             return None;
         }
         let home = Home::at("disk/runs");

@@ -1,10 +1,10 @@
 //! The folder that the runs live in: the user's own, wherever it is, and nothing that leads out of it is followed.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
-use super::{Home, lines};
+use super::{Home, failed_with, lines};
 use crate::harness::{copies_for_everyone, root, runcast, scratch, tool};
 
 /// Every subcommand that looks for a run, and a start.
@@ -190,7 +190,7 @@ fn on_a_disk_that_is_read_only_runs_are_looked_at_and_none_is_started() {
     let words = [unshare.as_os_str(), "-m".as_ref(), "sh".as_ref(), "-c".as_ref(), script.as_ref()];
     let ran = home.runcast("").command(words).run();
     if ran.code() == Some(99) {
-        return crate::harness::skip("no mount namespace can be made here");
+        return crate::harness::missing("no mount namespace can be made here");
     }
     assert_eq!(ran.out(), "x\n2\n2\n1\n125\n125\n");
     assert_eq!(ran.err().matches("Read-only file system").count(), 2, "{ran}");
@@ -212,6 +212,27 @@ fn a_run_s_folder_that_is_a_link_is_not_followed() {
     let ran = home.runcast("runs -f ndjson").run().exited(0);
     assert_eq!(lines(&ran).len(), 1);
     assert!(Path::new("/etc/passwd").exists());
+}
+
+#[test]
+fn a_folder_of_somebody_else_s_that_has_the_name_of_a_run_is_none_and_stays() {
+    let home = Home::new();
+    let start = |id: &str| home.runcast(&format!("-d -f ndjson --id {id}")).puppet("say:x").run();
+    start("first").exited(0);
+    for (id, file) in [("other", "notes"), ("piece", "journal-00000000000000000001")] {
+        DirBuilder::new().mode(0o700).create(home.path(id)).expect("it is ours");
+        fs::write(home.path(id).join(file), "x").expect("it is ours");
+        start(id).failed(125, "file_failed", id);
+        failed_with(&home.attach("-f ndjson", id), "run_unknown");
+        failed_with(&home.wait(id), "run_unknown");
+        failed_with(&home.runcast(&format!("forget -f ndjson {id}")).run(), "run_unknown");
+        assert!(home.path(id).join(file).exists());
+    }
+    // One without anything in it is nobody's loss.
+    DirBuilder::new().mode(0o700).create(home.path("empty")).expect("it is ours");
+    failed_with(&home.wait("empty"), "run_unknown");
+    start("empty").exited(0);
+    home.wait("empty").exited(0);
 }
 
 #[test]

@@ -24,7 +24,12 @@ fn what_is_sent_is_appended_and_what_is_there_already_is_passed_over() {
     let gap = home.send("-f ndjson --offset 15", "i", b"x");
     failed_with(&gap, "offset_gap");
     assert!(gap.err().contains("14"), "{gap}");
-    home.send("--offset 99", "i", b"").exited(0);
+    // Also where nothing follows but the end: whoever believes that all is there is told that it is not.
+    for options in ["--offset 99", "--offset 15 --eof"] {
+        let gap = home.send(&format!("-f ndjson {options}"), "i", b"");
+        failed_with(&gap, "offset_gap");
+        assert!(gap.err().contains("14"), "{gap}");
+    }
     assert_eq!(offset(&home.send("--offset 14 --eof", "i", b"end\n")), 18);
     assert_eq!(home.attach("", "i").exited(0).out(), "one two three end\n");
 }

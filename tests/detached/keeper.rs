@@ -81,6 +81,55 @@ fn killed_at_any_moment_it_leaves_whole_lines_and_no_success() {
     }
 }
 
+#[test]
+fn the_result_of_a_run_that_was_lost_has_all_that_it_had_written() {
+    let home = Home::new();
+    home.start("l", "say:one err:two print:stdout:half sleep");
+    home.reader("-f ndjson", "l").shows("half");
+    home.kill_keeper("l");
+    let ended = ["-f ndjson", "-f ndjson --after 1", "-f text", "-f snapshot"];
+    let ended = ended.map(|options| home.attach(options, "l"));
+    for ran in ended.iter().filter(|ran| !ran.out().ends_with("half")).chain([&home.wait("l")]) {
+        failed_with(ran, "run_lost");
+        let lines = lines(ran);
+        let result = lines.last().expect("there is one");
+        assert_eq!((&result["stdout"], &result["stderr"]), (&"one\nhalf".into(), &"two\n".into()));
+        assert_eq!((&result["stdout_bytes"], &result["stderr_bytes"]), (&8.into(), &4.into()));
+        assert_eq!((&result["stdout_lines"], &result["stderr_lines"]), (&2.into(), &1.into()));
+        assert_eq!(result["stdout_truncated"], false);
+    }
+    // Of what is no longer there it is known how much it was.
+    home.start_with(
+        "r",
+        "--journal 64K",
+        "repeat:40 { fill:stdout:8000:x print:stdout:\\n } say:end sleep",
+    );
+    home.reader("-f ndjson", "r").shows("end");
+    home.kill_keeper("r");
+    let ran = home.wait("r");
+    failed_with(&ran, "run_lost");
+    let result = &lines(&ran)[0];
+    assert_eq!((&result["stdout_bytes"], &result["stdout_lines"]), (&320_044.into(), &41.into()));
+    assert_eq!(result["stdout_truncated"], true);
+    assert!(result["stdout"].as_str().is_some_and(|kept| kept.ends_with("x\nend\n")), "{ran}");
+}
+
+#[test]
+fn a_run_of_which_what_is_written_makes_no_sense_is_told_as_that_and_can_be_deleted() {
+    let home = Home::new();
+    for (file, content) in [("result", "nonsense\n"), ("run", ""), ("run", "{}\n"), ("run", "x")] {
+        home.start("d", "say:x sleep");
+        home.reader("", "d").shows("x");
+        home.kill_keeper("d");
+        home.attach("", "d").exited(125);
+        fs::write(home.path("d").join(file), content).expect("it is ours");
+        failed_with(&home.attach("-f ndjson", "d"), "file_failed");
+        failed_with(&home.wait("d"), "file_failed");
+        home.runcast("forget d").run().exited(0);
+        assert!(!home.path("d").exists());
+    }
+}
+
 fn starter_is_done(home: &Home) -> bool {
     home.path("k").join("run").exists()
 }

@@ -173,6 +173,10 @@ fn no_time_to_try_again_is_no_other_attempt() {
     let ran = machine.ndjson("--retry-timeout 0").puppet("say:up sleep:100").run();
     ran.failed(125, "disconnected", "goes on there");
     assert_eq!(machine.connections(), 1);
+    // The result has what was shown until then.
+    let result = ran.result();
+    assert_eq!((&result["stdout"], result.number("stdout_bytes")), (&"up\n".into(), 3));
+    assert_eq!((result.number("stdout_lines"), &result["stdout_truncated"]), (1, &false.into()));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Signals, and the end of whoever reads here, have there the effect that they have here.
 
+use std::fs;
+
 use nix::sys::signal::Signal;
 
 use super::{Machine, cut};
@@ -38,6 +40,25 @@ fn a_signal_comes_once_though_its_answer_is_lost() {
         assert_eq!(run.finish().exited(5).out(), format!("up\n{name}\n"));
         assert_eq!(machine.plans(), 0);
     }
+    machine.keeps_nothing();
+}
+
+#[test]
+fn a_signal_that_cannot_be_handed_over_there_is_not_forgotten() {
+    let Some(machine) = Machine::new() else { return };
+    let gate = Gate::new();
+    let steps = format!("trap:USR1 say:up {gate} exit:5");
+    let mut run = machine.run("").puppet(&steps).up();
+    let socket = machine.path("runs").join(&machine.folders()[0]).join("control");
+    let elsewhere = machine.path("socket");
+    fs::rename(&socket, &elsewhere).expect("it is there");
+    let before = machine.connections();
+    run.signal(Signal::SIGUSR1);
+    wait_until("the connection after that", || machine.connections() > before);
+    fs::rename(&elsewhere, &socket).expect("it is there");
+    run.until("USR1\n");
+    gate.open();
+    run.finish().exited(5);
     machine.keeps_nothing();
 }
 

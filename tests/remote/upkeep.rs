@@ -22,6 +22,9 @@ fn a_detached_run_is_started_once_and_looked_at_from_here() {
     let sent = machine.ask("send", "far").input("word\n").run().exited(0);
     assert_eq!(sent.out(), "{\"op\":\"stdin\",\"offset\":5}\n");
     machine.ask("send", "--offset 9 -f ndjson far").input("x").run().failed(125, "offset_gap", "5");
+    for options in ["--offset 9 -f ndjson far", "--offset 6 --eof -f ndjson far"] {
+        machine.ask("send", options).input("").run().failed(125, "offset_gap", "5");
+    }
     let again = machine.ask("send", "--offset 0 --eof far").input("word\n").run().exited(0);
     assert_eq!(again.out(), "{\"op\":\"stdin\",\"offset\":5}\n");
     machine.ask("send", "--offset 9 -f ndjson far").input("x").run().failed(

@@ -113,21 +113,18 @@ impl Session<'_> {
             return Ok(true);
         }
         self.last_shown = Instant::now();
-        let is_looked_into = self.display.heartbeat.is_some();
-        let shown = match self.player.show_as_written(line) {
-            Ok(true) if !is_looked_into => Ok(()),
-            Ok(is_shown) => match parse(line.trim_ascii_end()) {
-                Ok(recorded) => {
-                    if let Recorded::Chunk(chunk) = &recorded {
-                        self.bytes[Stream::index(chunk.stream)] += chunk.bytes.len() as u64;
-                        self.last_output = chunk.at;
-                    }
-                    self.note_time(&recorded);
-                    if is_shown { Ok(()) } else { self.show(&recorded, line) }
+        let shown = match (self.player.show_as_written(line), parse(line.trim_ascii_end())) {
+            (Ok(is_shown), Ok(Recorded::Chunk(chunk))) => {
+                self.bytes[Stream::index(chunk.stream)] += chunk.bytes.len() as u64;
+                self.last_output = chunk.at;
+                if is_shown {
+                    self.last_at = (chunk.at, Instant::now());
+                    self.player.note_shown(&chunk)
+                } else {
+                    self.show(&Recorded::Chunk(chunk), line)
                 }
-                Err(_) => Ok(()),
-            },
-            Err(lost) => Err(lost),
+            }
+            (shown, _) => shown.map(drop),
         };
         self.note(shown)?;
         Ok(true)
