@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 
 use jiff::Timestamp;
+use jiff::fmt::strtime::BrokenDownTime;
 use nix::sys::signal::Signal;
 
 use crate::harness::{
@@ -130,6 +131,15 @@ fn local_times_are_those_of_the_time_zone() {
     let out = ran.out();
     let time = out.strip_suffix("+03:30 x\n").unwrap_or_else(|| panic!("{out}"));
     assert_eq!(time.len(), "2026-11-30T12:00:00.000000".len());
+    // As strftime(3) has it in the POSIX locale.
+    let ran = runcast("").arg("-T%c|%x|%X|%r|").env("TZ", "UTC").puppet("say:x").run().exited(0);
+    let line = ran.out();
+    let parts: Vec<&str> = line.split('|').collect();
+    let times = ["%a %b %e %H:%M:%S %Y", "%m/%d/%y", "%H:%M:%S", "%I:%M:%S %p"];
+    for (part, pattern) in parts.iter().zip(times) {
+        assert!(BrokenDownTime::parse(pattern, part).is_ok(), "{part} is not {pattern}");
+    }
+    assert_eq!(parts[4], " x\n");
     let ran = runcast("").arg("-T[%Z %H]").env("TZ", "XXX-3:30").puppet("say:x").run().exited(0);
     let out = ran.out();
     assert!(out.starts_with("[XXX ") && out.ends_with("] x\n"), "{out}");
@@ -279,6 +289,7 @@ fn prefixes_have_a_colour_for_each_stream_where_that_is_wanted() {
         ("-p", "TERM=xterm", &plain),
         ("-p --color=always", "NO_COLOR=1", &coloured),
         ("-p", "CLICOLOR_FORCE=1", &coloured),
+        ("-p", "CLICOLOR_FORCE=0", &plain),
         ("-p --color=never", "CLICOLOR_FORCE=1", &plain),
     ] {
         assert_eq!(&shown(options, variable), expected, "{options} {variable}");

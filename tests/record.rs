@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::harness::{events_in, ndjson, result_in, root, runcast, scratch, shared_folder};
+use crate::harness::{Event, events_in, ndjson, result_in, root, runcast, scratch, shared_folder};
 
 /// Records `sh -c script` in a file, and returns what was shown meanwhile.
 fn record(file: &Path, options: &str, script: &str) -> crate::harness::Ran {
@@ -33,6 +33,27 @@ fn it_has_the_events_that_ndjson_has_whatever_is_shown() {
             assert_eq!(ran.out(), recorded);
         }
     }
+}
+
+#[test]
+fn on_our_own_standard_output_it_stands_between_the_lines_and_writes_over_none() {
+    let folder = scratch();
+    let out = folder.path().join("out");
+    for place in ["/dev/stdout", "/proc/self/fd/1"] {
+        let file = File::create(&out).expect("the folder is ours");
+        let run = runcast("--record").arg(place).puppet("say:one say:two exit:3").stdout(file);
+        run.run().exited(3);
+        let all = fs::read_to_string(&out).expect("it is there");
+        let (events, lines): (Vec<&str>, Vec<&str>) =
+            all.lines().partition(|line| line.starts_with('{'));
+        assert_eq!(lines, ["one", "two"], "{all}");
+        let events = Event::lines((events.join("\n") + "\n").as_bytes());
+        let ops: Vec<&str> = events.iter().map(|event| event.text("op")).collect();
+        assert_eq!(ops, ["started", "chunk", "chunk", "result"]);
+    }
+    let file = File::open("/dev/null").expect("there is one");
+    let run = runcast("--record /dev/stdin").puppet("say:x").stdin(file);
+    run.run().refused("--record /dev/stdin: Bad file descriptor");
 }
 
 #[test]
@@ -236,6 +257,28 @@ fn what_is_no_recording_is_refused_by_its_line() {
     ] {
         fs::write(&file, content).expect("there is room");
         replay("--speed max", &file).refused(named);
+    }
+    // What stands behind its first lines is looked at when it is its turn, and told in the one result that comes.
+    let whole = folder.path().join("whole");
+    record(&whole, "", "echo x").exited(0);
+    let whole = fs::read_to_string(&whole).expect("it was made above");
+    let (begin, result) = whole.trim_end().rsplit_once('\n').expect("there are several lines");
+    for (content, named) in [
+        (format!("{whole}{whole}"), "it stands behind the result"),
+        (format!("{whole}{result}\n"), "it stands behind the result"),
+        (format!("{whole}x"), "it stands behind the result"),
+        (format!("{result}\n{begin}\n"), "it stands behind the result"),
+    ] {
+        fs::write(&file, &content).expect("there is room");
+        let ran = replay("--speed max -f ndjson", &file);
+        ran.said_one_line(named);
+        let (lines, code) = (Event::lines(ran.out().as_bytes()), ran.code());
+        let results = lines.iter().filter(|line| line.text("op") == "result").count();
+        let last = lines.last().expect("there is the result");
+        assert_eq!(
+            (code, results, last["error"]["code"].as_str()),
+            (Some(125), 1, Some("file_failed"))
+        );
     }
     replay("", Path::new("/no/such/file")).refused("/no/such/file: No such file or directory");
     replay("", folder.path()).refused("it is a directory");

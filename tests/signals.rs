@@ -5,8 +5,8 @@ use std::fs;
 use nix::sys::signal::Signal;
 
 use crate::harness::{
-    Gate, Live, alive, children, let_pass, ndjson, pid_in, result_in, root, runcast, scratch,
-    send_signal, skip, tool, until_continued, until_stopped, wait_until,
+    Gate, Live, alive, children, let_pass, missing, ndjson, pid_in, result_in, root, runcast,
+    scratch, send_signal, tool, until_continued, until_stopped, wait_until,
 };
 
 const FORWARDED: [Signal; 9] = [
@@ -442,11 +442,18 @@ fn as_process_1_it_forwards_and_reaps_every_orphan() {
         [unshare.as_os_str(), "-pf".as_ref(), "--kill-child".as_ref(), "--mount-proc".as_ref()];
     let trial = std::process::Command::new(words[0]).args(&words[1..]).arg("true").output();
     if !trial.is_ok_and(|trial| trial.status.success()) {
-        return skip("no process namespace can be made here");
+        return missing("no process namespace can be made here");
     }
     let steps = "repeat:5 { fork { fork { exit:0 } } } reap say:up report:ppid sleep:300 report:zombies exit:3";
     let ran = runcast("").puppet(steps).through(words).run().exited(3);
     assert_eq!(ran.out(), "up\n1\n0\n");
     let ran = runcast("").puppet("raise:TERM").through(words).run().exited(143);
     assert_eq!(ran.err(), "");
+    // Where /proc shows other processes than those that it sees, none of them is taken for one of the run.
+    let words = &words[..3];
+    let options = "--leftover kill --result -";
+    let ran = runcast(options).puppet("fork { sleep:100 } exit:3").through(words).run().exited(3);
+    assert!(ran.result()["leftover"].is_null(), "{ran}");
+    let ran = runcast("-f ndjson --max-memory 1G").puppet("say:x").through(words).run();
+    ran.failed(125, "limit_not_set", "--max-memory: /proc does not show");
 }

@@ -81,22 +81,33 @@ const kinds = [
   types.isArrayBufferView,
 ];
 
-// Why a value cannot be in JSON.
+// Whether it is one of Node's own kinds of object, of which JSON.stringify would make {} too.
+function isClosed(value, kind) {
+  return kind !== 'Object' && kind !== 'Array' && Object.keys(value).length === 0 && !types.isBoxedPrimitive(value);
+}
+
+// Why a value cannot be in JSON. `value` may be an object that stands for a primitive.
 function objection(value, way) {
-  switch (typeof value) {
+  const plain = types.isBoxedPrimitive(value) ? value.valueOf() : value;
+  switch (typeof plain) {
     case 'number':
-      return Number.isFinite(value) ? undefined : String(value);
+      return Number.isFinite(plain) ? undefined : String(plain);
     case 'bigint':
       return 'a BigInt';
     case 'function':
       return 'a function';
     case 'symbol':
       return 'a Symbol';
-    case 'object':
-      if (kinds.some((is) => is(value))) {
-        return `a ${Object.prototype.toString.call(value).slice(8, -1)}`;
+    case 'object': {
+      if (value === null) {
+        return undefined;
       }
-      return value !== null && way.some((step) => step.object === value) ? 'one that it is in' : undefined;
+      const kind = Object.prototype.toString.call(value).slice(8, -1);
+      if (kinds.some((is) => is(value)) || isClosed(value, kind)) {
+        return `a ${kind}`;
+      }
+      return way.some((step) => step.object === value) ? 'one that it is in' : undefined;
+    }
     default:
       return undefined;
   }
@@ -109,7 +120,9 @@ function asJson(value) {
     while (way.length > 0 && way.at(-1).object !== this) {
       way.pop();
     }
-    const why = objection(part, way);
+    // Its toJSON has made null of it.
+    const isNoTime = types.isDate(this[key]) && Number.isNaN(this[key].getTime());
+    const why = isNoTime ? 'an invalid Date' : objection(part, way);
     if (why !== undefined) {
       const place = [...way.map((step) => step.key), key].filter((name) => name !== '').join('.');
       throw new Fault(`the value is not JSON: ${place === '' ? 'it' : place} is ${why}`);

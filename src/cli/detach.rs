@@ -83,61 +83,46 @@ pub(super) fn said(id: &RunId, started: &[u8], existing: bool, format: Format) -
 pub(super) fn fault(matches: &clap::ArgMatches) -> Result<(), Error> {
     let is_given =
         |name: &str| matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
-    let wrong = |text: String| Err(Error::Usage(text));
-    let stdin = matches.get_one::<Stdin>("stdin");
-    let is_remote = is_given("host");
-    if !is_remote {
-        for name in ["retry_timeout", "remote_runcast"] {
-            if is_given(name) {
-                let option = name.replace('_', "-");
-                return wrong(format!("'--{option}' goes with '--host'"));
-            }
-        }
-    }
-    if !matches.get_flag("detach") {
-        for name in ["id", "journal"] {
-            if is_remote {
-                break;
-            }
-            if is_given(name) {
-                return wrong(format!("'--{name}' goes with '--detach'"));
-            }
-        }
-        if stdin == Some(&Stdin::Open) {
-            return wrong("'--stdin open' goes with '--detach'".to_owned());
-        }
-        return Ok(());
-    }
-    for name in ["on_lag", "on_disconnect", "progress", "heartbeat"] {
-        if matches.ids().any(|id| id == name) && is_given(name) {
-            let option = name.replace('_', "-");
-            return wrong(format!("'--{option}' cannot go with '--detach'"));
-        }
-    }
-    for name in ["result", "record"] {
-        if is_remote && is_given(name) {
-            // Nobody is left here who could write it.
-            return wrong(format!(
-                "'--{name}' cannot go with '--detach' and '--host'; runcast attach and wait show it"
-            ));
-        }
-    }
-    if is_given("stdin") && stdin == Some(&Stdin::Inherit) {
-        return wrong("'--stdin inherit' cannot go with '--detach'".to_owned());
-    }
-    match matches.get_one::<ResultDestination>("result") {
-        Some(ResultDestination::Stdout) => {
-            wrong("'--result -' cannot go with '--detach'".to_owned())
-        }
-        Some(ResultDestination::Descriptor(_)) => {
-            wrong("'--result fd:N' cannot go with '--detach'".to_owned())
-        }
-        _ => Ok(()),
+    let (is_remote, is_detached) = (is_given("host"), matches.get_flag("detach"));
+    let stdin = matches.get_one::<Stdin>("stdin").filter(|_| is_given("stdin"));
+    let result = matches.get_one::<ResultDestination>("result");
+    let is_on_stdout = matches!(result, Some(ResultDestination::Stdout));
+    let is_on_descriptor = matches!(result, Some(ResultDestination::Descriptor(_)));
+    // A run on another machine is always a detached one there.
+    let is_kept = is_detached || is_remote;
+    let is_left_there = is_detached && is_remote;
+    // Which options, whether they are given where they make no sense, and why.
+    let rules = [
+        ("--retry-timeout", !is_remote && is_given("retry_timeout"), GOES_WITH_HOST),
+        ("--remote-runcast", !is_remote && is_given("remote_runcast"), GOES_WITH_HOST),
+        ("--id", !is_kept && is_given("id"), GOES_WITH_DETACH),
+        ("--journal", !is_kept && is_given("journal"), GOES_WITH_DETACH),
+        ("--stdin open", !is_detached && stdin == Some(&Stdin::Open), GOES_WITH_DETACH),
+        ("--on-lag", is_detached && is_given("on_lag"), NOT_WITH_DETACH),
+        ("--on-disconnect", is_detached && is_given("on_disconnect"), NOT_WITH_DETACH),
+        ("--progress", is_detached && is_given("progress"), NOT_WITH_DETACH),
+        ("--heartbeat", is_detached && is_given("heartbeat"), NOT_WITH_DETACH),
+        ("--result", is_left_there && is_given("result"), NOBODY_IS_LEFT),
+        ("--record", is_left_there && is_given("record"), NOBODY_IS_LEFT),
+        ("--stdin inherit", is_detached && stdin == Some(&Stdin::Inherit), NOT_WITH_DETACH),
+        ("--result -", is_detached && is_on_stdout, NOT_WITH_DETACH),
+        ("--result fd:N", is_detached && is_on_descriptor, NOT_WITH_DETACH),
+    ];
+    match rules.into_iter().find(|(_, is_wrong, _)| *is_wrong) {
+        Some((option, _, why)) => Err(Error::Usage(format!("'{option}' {why}"))),
+        None => Ok(()),
     }
 }
 
+const GOES_WITH_HOST: &str = "goes with '--host'";
+const GOES_WITH_DETACH: &str = "goes with '--detach'";
+const NOT_WITH_DETACH: &str = "cannot go with '--detach'";
+/// There is nobody here who could write it.
+const NOBODY_IS_LEFT: &str =
+    "cannot go with '--detach' and '--host'; runcast attach and wait show it";
+
 /// What the same command with the same options, started in the same folder, has the same of: all that was typed
-/// but how the output looks, and the folder.
+/// but the format, and the folder.
 pub(super) fn identity(matches: &clap::ArgMatches) -> Vec<u8> {
     let is_counted = |name: &String| !["format", "id", "detach"].contains(&name.as_str());
     let options = given(&args::command(), matches).into_iter().filter(is_counted);

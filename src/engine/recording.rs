@@ -113,11 +113,20 @@ impl Recording {
         }
         let text = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
         let step = match &mut self.kind {
-            Kind::Events { is_over: true } => Err("it stands behind the result".to_owned()),
-            Kind::Events { is_over } => parse(text).map(|recorded| {
-                *is_over = matches!(recorded, Recorded::Event(Event::Result(_)));
-                Step::Shown(recorded, &self.line)
-            }),
+            Kind::Events { is_over } => match parse(text) {
+                Ok(recorded) => {
+                    *is_over = matches!(recorded, Recorded::Event(Event::Result(_)));
+                    // Looked for before a result is shown: it is the last line, or none.
+                    let behind = if *is_over { self.file.fill_buf() } else { Ok(&[][..]) };
+                    self.number += u64::from(*is_over);
+                    match behind {
+                        Ok([]) => Ok(Step::Shown(recorded, &self.line)),
+                        Ok(_) => Err("it stands behind the result".to_owned()),
+                        Err(error) => Err(reason(&error)),
+                    }
+                }
+                Err(why) => Err(why),
+            },
             Kind::Cast(_) => cast_step(text),
             Kind::New => Ok(Step::Nothing),
         };

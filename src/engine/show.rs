@@ -2,8 +2,8 @@
 
 use std::env;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::IsTerminal;
-use std::os::fd::BorrowedFd;
+use std::io::{IsTerminal, stderr, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -32,6 +32,7 @@ use crate::sink::log::Log;
 use crate::sink::logfmt::Logfmt;
 use crate::sink::ndjson::Ndjson;
 use crate::sink::prefixed::{LinePrefix, Prefixed};
+use crate::sink::result_file::own_descriptor;
 use crate::sink::snapshot::Snapshot;
 use crate::sink::status_line::StatusLine;
 use crate::sink::tee::Tee;
@@ -118,6 +119,13 @@ fn open_recording(path: &Path) -> Result<(File, Option<File>), Error> {
         path: path.as_os_str().to_owned(),
         why: reason(&error),
     };
+    if let Some(number) = own_descriptor(path) {
+        // At the place where whoever else writes through it writes: opened anew each would write over the other.
+        let own = descriptors::take_over(number).map_err(failed)?;
+        let is_writable = descriptors::is_writable(own.as_fd()).map_err(failed)?;
+        let refused = || std::io::Error::from_raw_os_error(libc::EBADF);
+        return if is_writable { Ok((own.into(), None)) } else { Err(failed(refused())) };
+    }
     let mut flags = libc::O_NOCTTY;
     let path = &match follow_links(path).map_err(failed)? {
         Leads::ToDescriptor(path) => path,
@@ -245,12 +253,14 @@ fn with_status(
 
 /// Whether what is runcast's own is in colour where this stream is shown.
 fn is_coloured(stream: Stream, color: When) -> bool {
-    let choice = || match stream {
-        Stream::Stdout => AutoStream::choice(&std::io::stdout()),
-        Stream::Stderr => AutoStream::choice(&std::io::stderr()),
+    let (choice, is_terminal) = match stream {
+        Stream::Stdout => (AutoStream::choice(&stdout()), stdout().is_terminal()),
+        Stream::Stderr => (AutoStream::choice(&stderr()), stderr().is_terminal()),
     };
+    // By the convention for it a zero forces nothing; anstream looks only whether there is a value.
+    let is_forced = || env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0");
     match color {
-        When::Auto => choice() != ColorChoice::Never,
+        When::Auto => choice != ColorChoice::Never && (is_terminal || is_forced()),
         When::Always => true,
         When::Never => false,
     }

@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
-use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
 
 use crate::model::event::Stream;
-use crate::model::template::{Part, Template, TimeFormat};
+use crate::model::template::{Part, Template, TimeFormat, formatted};
 use crate::model::wall_clock::WallClock;
 
 /// How much of a prefix is copied in most cases, whatever its length: two sizes that are copied without a loop.
@@ -163,8 +162,8 @@ fn put_time(
     };
     let zoned = clock.at(at).to_zoned_datetime(zone.clone());
     // What it refuses it refused when it was parsed.
-    if let Ok(formatted) = BrokenDownTime::from(&zoned).to_string(pattern) {
-        text.extend_from_slice(formatted.as_bytes());
+    if let Ok(time) = formatted(&zoned, pattern) {
+        text.extend_from_slice(time.as_bytes());
     }
 }
 

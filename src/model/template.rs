@@ -1,8 +1,8 @@
 //! `--prefix` and `--timestamps`: from what was typed to the parts of what stands before a line.
 
-use jiff::Timestamp;
-use jiff::fmt::strtime::BrokenDownTime;
+use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, ZonedDateTime};
 
 /// What `--prefix` without a template stands for.
 pub const DEFAULT_TEMPLATE: &str = "{stream} | ";
@@ -41,13 +41,23 @@ impl TimeFormat {
             _ => {
                 // A pattern is refused for what it says, whatever the time.
                 let epoch = Timestamp::UNIX_EPOCH.to_zoned_datetime(TimeZone::UTC);
-                match BrokenDownTime::from(&epoch).to_string(typed) {
+                match formatted(&epoch, typed) {
                     Ok(_) => Ok(Self::Pattern(typed.to_owned())),
                     Err(error) => Err(error.to_string()),
                 }
             }
         }
     }
+}
+
+/// A time by a pattern of `strftime(3)`, in the words and forms of the POSIX locale.
+///
+/// # Errors
+///
+/// What is wrong with the pattern.
+pub fn formatted(time: &ZonedDateTime, pattern: &str) -> Result<String, jiff::Error> {
+    let config = Config::new().custom(PosixCustom::new());
+    BrokenDownTime::from(time).to_string_with_config(&config, pattern)
 }
 
 /// A part of what stands before a line.

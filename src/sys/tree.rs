@@ -19,6 +19,9 @@ use crate::model::rlimits::Resource;
 use crate::model::signal::Signal;
 use crate::sys::child_setup::Session;
 
+/// The flag of a task that ends, as `/proc/PID/stat` has it; `include/linux/sched.h` of Linux.
+const PF_EXITING: u64 = 0x4;
+
 /// One process, as it was when it was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
@@ -34,6 +37,8 @@ pub struct Process {
     pub start: u64,
     state: u8,
     threads: u32,
+    /// It is ending, and does nothing more.
+    is_exiting: bool,
 }
 
 impl Process {
@@ -43,10 +48,13 @@ impl Process {
         self.state == b'T'
     }
 
-    /// Whether it has not ended. One whose first thread ended while others go on looks like a zombie.
+    /// Whether it has not ended. One whose first thread ended while others go on looks like a zombie. One that just
+    /// ends, and has closed what it had, is no zombie yet; should that take long, it is in state D.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        !matches!(self.state, b'Z' | b'X') || self.threads > 1
+        let has_ended =
+            matches!(self.state, b'Z' | b'X') || (self.is_exiting && self.state != b'D');
+        !has_ended || self.threads > 1
     }
 
     /// Reads `/proc/PID/stat`; see `proc_pid_stat(5)`.
@@ -70,6 +78,7 @@ impl Process {
             start: number(19)?,
             state: *fields.first()?.as_bytes().first()?,
             threads: u32::try_from(number(17)?).ok()?,
+            is_exiting: number(6)? & PF_EXITING != 0,
         })
     }
 
@@ -84,6 +93,7 @@ impl Process {
             start: 0,
             state: b'?',
             threads: 1,
+            is_exiting: false,
         })
     }
 }
@@ -96,6 +106,8 @@ pub struct Tree {
     inherited: HashSet<(i32, u64)>,
     /// A session that no process of the run can be in: our own, where the command made one for itself.
     foreign_session: Option<i32>,
+    /// Whether `/proc` shows the processes that we see, and not those of another pid namespace, or nothing.
+    is_shown: bool,
 }
 
 impl Tree {
@@ -109,13 +121,22 @@ impl Tree {
             Session::Shared => None,
             Session::Own | Session::OnPty => Some(nix::unistd::getsid(None)?.as_raw()),
         };
-        let mut tree = Self { inherited: HashSet::new(), foreign_session };
+        let me = nix::unistd::getpid().to_string();
+        let is_shown =
+            fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == me.as_str());
+        let mut tree = Self { inherited: HashSet::new(), foreign_session, is_shown };
         if any_child() {
             tree.inherited =
                 tree.walk().into_iter().map(|process| (process.pid, process.start)).collect();
         }
         nix::sys::prctl::set_child_subreaper(true)?;
         Ok(tree)
+    }
+
+    /// Whether there is anything to be told of processes; see `proc(5)` on its `mount`.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.is_shown
     }
 
     /// The living processes of the run.
@@ -154,6 +175,9 @@ impl Tree {
     fn walk(&self) -> Vec<Process> {
         let me = nix::unistd::getpid().as_raw();
         let mut found = Vec::new();
+        if !self.is_shown {
+            return found;
+        }
         let mut seen = HashSet::from([me]);
         let mut parents = vec![me];
         while let Some(parent) = parents.pop() {
@@ -432,6 +456,19 @@ mod tests {
         assert_eq!((process.parent, process.group, process.session), (1, 40, 39));
         assert_eq!((process.start, process.threads), (12345, 3));
         assert!(process.is_alive() && !process.is_stopped());
+    }
+
+    #[test]
+    fn one_that_has_ended_or_just_ends_is_not_alive_unless_a_thread_or_the_kernel_holds_it() {
+        let is_alive = |state: &str, flags: u64, threads: u32| {
+            let stat =
+                format!("42 (a) {state} 1 4 4 0 -1 {flags} 0 0 0 0 7 5 0 0 20 0 {threads} 0 1");
+            Process::parse(42, stat.as_bytes()).expect("the line is whole").is_alive()
+        };
+        let (running, exiting) = (0x40_0040, 0x40_0044);
+        assert!(is_alive("S", running, 1) && is_alive("D", exiting, 1));
+        assert!(is_alive("S", exiting, 2) && is_alive("Z", exiting, 2));
+        assert!(!is_alive("R", exiting, 1) && !is_alive("Z", exiting, 1));
     }
 
     #[test]

@@ -98,6 +98,14 @@ fn a_value_that_is_no_json_is_an_exception_that_says_where() {
         ("[Promise.resolve(1)]", "0 is a Promise"),
         ("new Error('x')", "it is a Error"),
         ("new Uint8Array(2)", "it is a Uint8Array"),
+        ("({a: new Number(NaN)})", "a is NaN"),
+        ("[Object(-Infinity)]", "0 is -Infinity"),
+        ("({a: [new Date(NaN)]})", "a.0 is an invalid Date"),
+        ("({a: [Object(1n)]})", "a.0 is a BigInt"),
+        ("Object(Symbol('q'))", "it is a Symbol"),
+        ("new WeakRef({})", "it is a WeakRef"),
+        ("({b: new Blob(['x'])})", "b is a Blob"),
+        ("new URLSearchParams('a=1')", "it is a URLSearchParams"),
         ("(() => { const a = {b: []}; a.b.push(a); return a })()", "b.0 is one that it is in"),
     ] {
         let source = format!("export default () => {expression}");
@@ -118,6 +126,27 @@ fn a_value_that_is_no_json_is_an_exception_that_says_where() {
         );
         if let Some(run) = python("", &source) {
             threw(run.run(), words);
+        }
+    }
+}
+
+#[test]
+fn objects_of_any_class_are_what_can_be_seen_of_them() {
+    for (expression, expected) in [
+        ("new Number(7)", json!(7)),
+        (
+            "[Object('x'), Object(false), new Date(0)]",
+            json!(["x", false, "1970-01-01T00:00:00.000Z"]),
+        ),
+        ("new (class A { a = 1; #b = 2 })()", json!({"a": 1})),
+        ("new (class {})()", json!({})),
+        ("Object.create(null)", json!({})),
+        ("new URL('http://a/b')", json!("http://a/b")),
+        ("new (class { get [Symbol.toStringTag]() { return 'T' } a = [] })()", json!({"a": []})),
+        ("((...all) => all)(1, {})", json!([1, {}])),
+    ] {
+        if let Some(run) = node("", &format!("export default () => ({expression})")) {
+            assert_eq!(value(&run.run().exited(0)), &expected, "{expression}");
         }
     }
 }

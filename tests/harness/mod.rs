@@ -41,7 +41,7 @@ pub(crate) use ran::{Ran, events_in, result_in};
 pub(crate) use sources::{code, files, sources};
 pub(crate) use terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_D, CTRL_Z, Terminal};
 pub(crate) use tmux::Tmux;
-pub(crate) use tool::{root, skip, strace, tool};
+pub(crate) use tool::{missing, root, skip, strace, tool};
 
 /// The longest wait for a fact. Too small and a busy machine fails good tests; too big and a hang takes long
 /// to be seen.

@@ -41,8 +41,8 @@ pub(crate) fn root() -> Option<()> {
     is_root.then_some(())
 }
 
-/// A program is missing: why a test ends early, or fails where everything has to be there.
-fn missing(reason: &str) {
+/// A program, or what it takes, is missing: why a test ends early, or fails where everything has to be there.
+pub(crate) fn missing(reason: &str) {
     assert_ne!(env::var("RUNCAST_REQUIRE_TOOLS").as_deref(), Ok("1"), "{reason}");
     skip(reason);
 }
