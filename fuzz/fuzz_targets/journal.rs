@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
+use runcast::model::chunk_line::{chunk_seq, chunk_time};
 use runcast::model::event::Event;
 use runcast::model::recorded::{Recorded, parse};
 use runcast::model::run_id::RunId;
 use runcast::runs::folder::Folder;
-use runcast::runs::follow::{Follower, Since, bytes_so_far};
+use runcast::runs::follow::{Follower, Since, written};
 use runcast::runs::home::Home;
-use runcast::runs::segments::{Before, chunk_seq, chunk_time, name_of, position_after};
+use runcast::runs::segments::{Before, name_of, position_after};
 
 /// What stands between two segments.
 const SEPARATOR: u8 = 0xff;
@@ -138,5 +139,5 @@ fuzz_target!(|input: (u8, bool, bool, u16, &[u8])| {
     follower.finish(None, &mut last).expect("it can be read");
     lines.extend_from_slice(&last);
     check(&lines, journal, since);
-    bytes_so_far(&place.folder()).expect("it can be read");
+    written(&place.folder()).expect("it can be read");
 });

@@ -38,7 +38,7 @@ impl Reader {
                     assert!(!line.is_empty(), "none was begun");
                 }
                 Entry::Output(output) => self.show(output.cut(), output.chunks()),
-                Entry::Event(_) | Entry::Moment(_) => {}
+                Entry::Event(_) | Entry::Unknown(_) | Entry::Moment(_) => {}
             }
         }
     }
@@ -63,15 +63,20 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     let mut queue = Queue::new(limit.into());
     let mut cutters = [(); 2].map(|()| LineCutter::new(Split::Lf, usize::from(max % 32)));
     let (mut seq, mut reader, mut all) = (1, Reader::default(), [Vec::new(), Vec::new()]);
-    let mut waiting = 0;
+    // As chunks are numbered, or as lines are.
+    let numbers_pieces = max & 32 == 0;
+    let (mut waiting, mut in_line) = (0, [false; 2]);
     // A step is a byte that says what it is, and how many follow that are of it.
     let mut rest = steps;
     while let Some((&step, after)) = rest.split_first() {
         let (block, after) = after.split_at(after.len().min(usize::from(step >> 3)));
         rest = after;
         let stream = Stream::ALL[usize::from(step & 1)];
+        let is_in_line = &mut in_line[stream.index()];
         let mut emit = |piece: Piece<'_>| {
-            let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq });
+            let goes_on = matches!(piece, Piece::One { partial: true, .. });
+            let is_numbered = !std::mem::replace(is_in_line, goes_on) || numbers_pieces;
+            let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq }, is_numbered);
             seq += output.chunks();
             queue.push(output);
         };
@@ -87,7 +92,8 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     }
     for stream in Stream::ALL {
         cutters[stream.index()].finish(&mut |piece| {
-            let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq });
+            let is_numbered = !in_line[stream.index()] || numbers_pieces;
+            let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq }, is_numbered);
             seq += output.chunks();
             queue.push(output);
         });

@@ -142,6 +142,7 @@ fn remove_if_left(path: &Path) -> io::Result<()> {
     }
     folder.try_lock()?;
     for name in super::launch::file_names() {
+        // One that stays keeps the folder, which the next run looks at again.
         let _ = unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir);
     }
     fs::remove_dir(path)

@@ -2,8 +2,7 @@
 //! that can be done about it: a run here ([`run`]), detached ([`detach`]) or on another machine ([`remote`], and its other
 //! end, [`remote_end`]), a recording ([`replay`]), and what there is to do with detached runs ([`runs`]).
 //!
-//! The only layer that knows options by name. It starts nothing and writes nothing by itself: that is the
-//! engine's work and the sinks'.
+//! The only layer that knows options by name. It runs nothing by itself: that is the engine's work, and the runs'.
 
 pub mod args;
 mod attached_values;

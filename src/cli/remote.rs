@@ -337,3 +337,57 @@ fn timeout(request: &ArgMatches) -> Option<Duration> {
     let typed = request.try_get_raw("timeout").ok().flatten()?.next()?;
     parse_limit_duration(typed.to_str()?).ok()?
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What goes to the other machine as it was typed.
+    const GOES: [&str; 31] = [
+        "timeout",
+        "idle_timeout",
+        "signal",
+        "kill_after",
+        "rlimit",
+        "max_memory",
+        "output_limit",
+        "shell",
+        "map_signal",
+        "drain",
+        "leftover",
+        "nice",
+        "umask",
+        "no_new_privs",
+        "chdir",
+        "clear_env",
+        "unset",
+        "merge",
+        "pty",
+        "size",
+        "split",
+        "max_line",
+        "partial_after",
+        "strip_ansi",
+        "no_argv",
+        "max_output",
+        "keep",
+        "journal",
+        "backend",
+        "callable",
+        "max_result",
+    ];
+
+    /// What no run has.
+    const OTHERS: [&str; 3] = ["list_backends", "help", "version"];
+
+    #[test]
+    fn of_each_option_it_is_known_whether_it_goes_there() {
+        let mut known = [&STAYS[..], &READ_HERE, &GOES, &OTHERS].concat();
+        let command = args::command();
+        let mut ids: Vec<&str> =
+            command.get_arguments().map(|option| option.get_id().as_str()).collect();
+        known.sort_unstable();
+        ids.sort_unstable();
+        assert_eq!(ids, known);
+    }
+}

@@ -302,8 +302,8 @@ pub fn wait(args: &WaitArgs) -> Said {
                 (String::from_utf8_lossy(&line).into_owned(), result.status)
             }
             _ => {
-                let why = "its result makes no sense".to_owned();
-                failed(Error::Home { path: args.run.run.as_str().into(), why }, Format::Ndjson)
+                let why = io::Error::other("its result makes no sense");
+                failed(Error::run_folder(&args.run.run, &why), Format::Ndjson)
             }
         },
         Ok(None) => (String::new(), STATUS_TIMED_OUT),

@@ -270,7 +270,7 @@ impl ToSupervisor {
     pub(super) fn send_if_ended(&self, notice: Notice, shared: &Shared) {
         self.leave(notice);
         if shared.has_command_ended() {
-            // As above.
+            // A counter that is full has rung already.
             let _ = self.bell.write(1);
         }
     }

@@ -115,7 +115,7 @@ impl Processes {
             return self.signal_group(Signal::CONT);
         }
         for process in self.group().iter().filter(|process| process.is_stopped()) {
-            // As above.
+            // One that is gone, or may not be signalled, is the command's own affair.
             let _ = tree::signal(process, Signal::CONT);
         }
     }
@@ -136,7 +136,7 @@ impl Processes {
     pub(super) fn stop_members(&self, signal: Signal) {
         for process in self.group() {
             if tree::has_default_action(&process, signal) {
-                // As above.
+                // One that is gone, or may not be signalled, is the command's own affair.
                 let _ = tree::signal(&process, signal);
             }
         }

@@ -83,7 +83,7 @@ impl Reader {
             {
                 return !descriptors::is_hung_up(self.pipe.as_fd());
             }
-            if self.is_readable() {
+            if self.wait_readable() {
                 match self.read() {
                     Read::End => return false,
                     Read::Data(count) => promised = promised.saturating_sub(count),
@@ -101,7 +101,7 @@ impl Reader {
         descriptors::bytes_waiting(self.pipe.as_fd()).unwrap_or(0)
     }
 
-    fn is_readable(&self) -> bool {
+    fn wait_readable(&self) -> bool {
         let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
         // The supervisor interrupts this when it has lasted long enough.
         matches!(poll(&mut fds, PollTimeout::NONE), Ok(count) if count > 0)

@@ -52,7 +52,7 @@ pub(super) fn spawn(
         if ptys.is_typed_to() {
             typed = stdin;
         } else {
-            // As below.
+            // Where it cannot be let go, whoever writes to it does not learn that the command reads no more.
             let _ = descriptors::release_stdin();
         }
         return Ok(Command { pid, pipes: ptys.masters().to_vec(), start, clock, typed });

@@ -155,9 +155,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The output or the result cannot be written.
+    /// The output or the result cannot be written, or what is passed on cannot be read.
     Output {
-        /// What it was written to, as `standard output`.
+        /// What it was written to, as `standard output`, or read from.
         what: String,
         /// Why.
         source: io::Error,
@@ -166,6 +166,13 @@ pub enum Error {
     Home {
         /// The folder.
         path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// What is written of a detached run cannot be read, or no more be written.
+    RunFolder {
+        /// Its name.
+        id: String,
         /// Why.
         why: String,
     },
@@ -264,7 +271,7 @@ impl Error {
     /// The folder of a detached run cannot be read or written.
     #[must_use]
     pub fn run_folder(id: &RunId, error: &io::Error) -> Self {
-        Self::Home { path: id.as_str().into(), why: reason(error) }
+        Self::RunFolder { id: id.to_string(), why: reason(error) }
     }
 
     /// What another process failed with, as it was told: nothing that failed has the status of a success.
@@ -284,7 +291,10 @@ impl Error {
             Self::NotExecutable { .. } => ErrorCode::NotExecutable,
             Self::Spawn { .. } | Self::Internal(_) => ErrorCode::SpawnFailed,
             Self::Chdir { .. } => ErrorCode::ChdirFailed,
-            Self::File { .. } | Self::Recording { .. } | Self::Home { .. } => ErrorCode::FileFailed,
+            Self::File { .. }
+            | Self::Recording { .. }
+            | Self::Home { .. }
+            | Self::RunFolder { .. } => ErrorCode::FileFailed,
             Self::Run { fault, .. } => fault.code(),
             Self::Remote { .. } => ErrorCode::RemoteFailed,
             Self::Disconnected { .. } => ErrorCode::Disconnected,
@@ -367,6 +377,9 @@ impl fmt::Display for Error {
             }
             Self::Home { path, why } => {
                 write!(f, "runs in {}: {}", Shown(path.as_os_str()), OneLine(why))
+            }
+            Self::RunFolder { id, why } => {
+                write!(f, "the folder of the run {id}: {}", OneLine(why))
             }
             Self::Run { fault, id, why: None } => write!(f, "{id}: {}", fault.text()),
             Self::Run { fault, id, why: Some(why) } => {

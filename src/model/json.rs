@@ -3,10 +3,23 @@
 //! It is never taken apart: numbers keep their digits whatever their size, objects the order of their names,
 //! and strings their escapes.
 
+use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::model::text_files::without_byte_order_mark;
+
+/// A value as one line of JSON, with its end.
+///
+/// # Panics
+///
+/// Where it cannot be one: it has keys that are no texts, or fails by itself.
+#[must_use]
+pub fn line(value: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).expect("texts and numbers into memory cannot fail");
+    line.push(b'\n');
+    line
+}
 
 /// Whether a line, with its end or without, is one JSON value.
 #[must_use]

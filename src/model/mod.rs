@@ -1,5 +1,7 @@
-//! Plain data and pure functions: no input or output, no threads, no clock, no unsafe code.
+//! Plain data and pure functions: no input or output, no threads, no clock, no unsafe code. What is random, the name of a
+//! run, is drawn here all the same.
 
+pub mod chunk_line;
 pub mod course;
 pub mod error;
 pub mod escalation;

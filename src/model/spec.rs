@@ -177,7 +177,7 @@ pub struct Capture {
     pub max_line_bytes: usize,
     /// What ends a line.
     pub split: Split,
-    /// When an unfinished line goes out; `None` is never.
+    /// How long after the last of it was read an unfinished line goes out; `None` is never.
     pub partial_after: Option<Duration>,
     /// Whether terminal escape sequences are removed.
     pub strip_ansi: bool,

@@ -293,6 +293,7 @@ impl Connection {
     /// Lets ssh end, once it was told that nothing follows. One that goes on has its reasons: the connections of
     /// others may go through it.
     pub(super) fn leave(mut self) {
+        // Whether it did is nothing to us any more.
         let _ = self.ends_within(LONGEST_LEAVE);
     }
 

@@ -10,8 +10,9 @@ use std::process::ChildStdin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use crate::model::json::line;
 use crate::remote::connection::{Ssh, kill};
-use crate::remote::wire::{Ask, MOST_PART_BYTES, line};
+use crate::remote::wire::{Ask, MOST_PART_BYTES};
 
 /// Input that is on its way and not answered. More only takes memory; less, and a far machine gets it slower.
 const WINDOW_BYTES: usize = 1 << 20;

@@ -6,7 +6,7 @@ use crate::model::error::{Error, reason};
 use crate::model::shell_line::quoted;
 use crate::remote::connection::Ended;
 use crate::remote::wire::REMOTE_END;
-use crate::sys::session::ignore_keys;
+use crate::sys::signals::ignore_keys;
 
 /// The variable that names another command in place of ssh.
 const VARIABLE: &str = "RUNCAST_SSH";

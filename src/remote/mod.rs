@@ -5,6 +5,7 @@
 //! and standard input on. Nothing listens on a port, and nothing is scheduled.
 
 mod connection;
+pub mod end;
 mod feed;
 pub mod host;
 mod passing;

@@ -13,6 +13,7 @@ use nix::sys::signal::{SigSet, Signal as Number};
 use signal_hook::iterator::Signals;
 
 use crate::model::signal::{FORWARDED, Signal};
+use crate::model::spec::{DEFAULT_KILL_AFTER, TERM_KILL_AFTER};
 use crate::remote::feed::Feed;
 use crate::remote::task::Task;
 use crate::remote::wire::Ask;
@@ -24,10 +25,6 @@ use crate::sys::signals;
 /// How long a Ctrl-C is under way, so that a second one is not for the run but for us. Shorter, and a run that does
 /// not end cannot be left; longer, and a program that is told something by Ctrl-C is left by the next.
 const UNDER_WAY: Duration = Duration::from_secs(10);
-
-/// How long a run has to end after TERM, where `--kill-after` does not say, and its processes after that.
-const DEFAULT_GRACE: Duration = Duration::from_secs(10);
-const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
 
 /// How often to look whether a terminal may be read again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -193,7 +190,7 @@ pub(super) fn pass_signals(
                 interrupted = Some(Instant::now());
             }
             if signal == Signal::TERM {
-                let grace = kill_after.unwrap_or(DEFAULT_GRACE);
+                let grace = kill_after.unwrap_or(TERM_KILL_AFTER);
                 let rest = kill_after.unwrap_or(DEFAULT_KILL_AFTER);
                 let end = Instant::now().checked_add(grace.saturating_add(rest));
                 interruption.end_at(end, Some(signal));

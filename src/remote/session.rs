@@ -15,6 +15,7 @@ use crate::engine::run::open_result;
 use crate::engine::show;
 use crate::model::error::{Error, ErrorCode};
 use crate::model::event::{Event, Heartbeat, Seconds};
+use crate::model::json::line;
 use crate::model::recorded::{Recorded, parse};
 use crate::model::spec::{Display, OnDisconnect, Streams};
 use crate::remote::connection::{Connection, Ended, Waited};
@@ -24,7 +25,7 @@ use crate::remote::passing::{Interruption, pass_input, pass_signals};
 use crate::remote::pauses::Pauses;
 use crate::remote::result_line::{Here, ResultLine};
 use crate::remote::task::{Hold, Input, Task};
-use crate::remote::wire::{Ask, line, silence};
+use crate::remote::wire::{Ask, silence};
 use crate::sink::destination::{Lost, Patience};
 use crate::sink::message;
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::error::{Error, ErrorCode};
 use crate::model::event::Event;
+use crate::model::json::line;
 use crate::model::recorded::{Recorded, parse};
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
@@ -14,7 +15,7 @@ use crate::remote::connection::{Connection, Waited};
 use crate::remote::host::{Host, last_words, permanent};
 use crate::remote::pauses::Pauses;
 use crate::remote::task::Start;
-use crate::remote::wire::{Ask, Bytes, MOST_PART_BYTES, Tell, line, silence};
+use crate::remote::wire::{Ask, Bytes, MOST_PART_BYTES, Tell, silence};
 
 /// What the other end said to a command.
 #[derive(Debug)]

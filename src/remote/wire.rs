@@ -3,6 +3,8 @@
 //! The other end's first line is [`MAGIC`]; whatever a login shell prints before it is passed over. Requests and
 //! answers only grow: what an end does not know it refuses, or passes over.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use base64::Engine;
@@ -58,6 +60,14 @@ pub const MOST_PART_BYTES: usize = 64 * 1024;
 /// Bytes as a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
+
+impl Bytes {
+    /// As a word of a command line.
+    #[must_use]
+    pub fn into_word(self) -> OsString {
+        OsString::from_vec(self.0)
+    }
+}
 
 impl Serialize for Bytes {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -186,12 +196,4 @@ pub enum Tell {
         /// And on standard error.
         stderr: Bytes,
     },
-}
-
-/// A line with its end.
-#[must_use]
-pub fn line(message: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(message).expect("texts and numbers into memory cannot fail");
-    line.push(b'\n');
-    line
 }

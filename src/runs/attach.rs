@@ -2,7 +2,7 @@
 //!
 //! Whoever looks changes nothing about the run, however slow or suddenly gone.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -156,27 +156,13 @@ pub fn input_bytes(id: &RunId) -> Result<u64, Error> {
     client::input_bytes(&find(id)?, id)
 }
 
-/// Sends all that `source`, which never takes long, gives to the standard input of a run, from `offset` on if that is
-/// said, and returns how many bytes that has then.
-///
-/// # Errors
-///
-/// Where it is not taken.
-pub fn send(
-    id: &RunId,
-    source: &mut impl Read,
-    offset: Option<u64>,
-    eof: bool,
-) -> Result<u64, Error> {
-    client::send(&find(id)?, id, source, None, offset, eof)
-}
-
-/// The same of our own standard input, however long that takes.
+/// Sends all of our own standard input to that of a run, from `offset` on if that is said, and returns how many bytes
+/// that has then.
 ///
 /// # Errors
 ///
 /// Where it is not taken.
 pub fn send_input(id: &RunId, offset: Option<u64>, eof: bool) -> Result<u64, Error> {
     let stdin = io::stdin();
-    client::send(&find(id)?, id, &mut stdin.lock(), Some(stdin.as_fd()), offset, eof)
+    client::send(&find(id)?, id, &mut stdin.lock(), stdin.as_fd(), offset, eof)
 }

@@ -10,11 +10,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::model::error::{Error, ErrorCode, RunFault, STATUS_FAILED};
+use crate::model::json::line;
 use crate::model::run_id::RunId;
 use crate::model::signal::Signal;
 use crate::runs::folder::{Folder, State};
 use crate::runs::home::socket_path;
-use crate::runs::protocol::{Answer, MOST_PART_BYTES, Request, line};
+use crate::runs::protocol::{Answer, MOST_PART_BYTES, Request};
 
 /// The name of the socket in the folder of the run.
 pub(super) const SOCKET: &str = "control";
@@ -151,8 +152,8 @@ fn hear(stream: UnixStream, folder: &Folder, id: &RunId) -> Result<Option<u64>, 
     }
 }
 
-/// Sends everything that `source` gives to the standard input of the run, from `offset` on if that is said;
-/// `waits_for` is what it reads from, where that may take long. Returns how many bytes that input then has.
+/// Sends everything that `source`, which reads from `fd`, gives to the standard input of the run, from `offset` on if
+/// that is said. Returns how many bytes that input then has.
 ///
 /// # Errors
 ///
@@ -161,7 +162,7 @@ pub(super) fn send(
     folder: &Folder,
     id: &RunId,
     source: &mut impl Read,
-    waits_for: Option<BorrowedFd<'_>>,
+    fd: BorrowedFd<'_>,
     mut offset: Option<u64>,
     eof: bool,
 ) -> Result<u64, Error> {
@@ -169,7 +170,7 @@ pub(super) fn send(
     let mut buffer = vec![0; MOST_PART_BYTES];
     let mut part = line(&Request::Send);
     loop {
-        if stream.write_all(&part).is_err() || is_answered_first(&stream, waits_for) {
+        if stream.write_all(&part).is_err() || is_answered_first(&stream, fd) {
             break;
         }
         let count = match source.read(&mut buffer) {
@@ -234,12 +235,10 @@ pub(super) fn input_bytes(folder: &Folder, id: &RunId) -> Result<u64, Error> {
     hear(stream, folder, id)?.ok_or_else(|| unanswered(folder, id))
 }
 
-/// Waits until there is something to send, if that has to be waited for, or an answer before all was said, which then
-/// is a refusal: the source may be a terminal at which nobody types.
-fn is_answered_first(stream: &UnixStream, source: Option<BorrowedFd<'_>>) -> bool {
-    let timeout = if source.is_some() { PollTimeout::NONE } else { PollTimeout::ZERO };
-    let fds = [Some(stream.as_fd()), source].into_iter().flatten();
-    let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-    while poll(&mut fds, timeout).is_err_and(|errno| errno == Errno::EINTR) {}
+/// Waits until there is something to send, or an answer before all was said, which then is a refusal: the source may
+/// be a terminal at which nobody types.
+fn is_answered_first(stream: &UnixStream, source: BorrowedFd<'_>) -> bool {
+    let mut fds = [stream.as_fd(), source].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    while poll(&mut fds, PollTimeout::NONE).is_err_and(|errno| errno == Errno::EINTR) {}
     fds[0].revents().is_some_and(|events| !events.is_empty())
 }

@@ -237,6 +237,7 @@ impl Folder {
         let mut file = self.create(&temporary)?;
         let written = file.write_all(content).and_then(|()| file.sync_all());
         if let Err(error) = written {
+            // What stays is replaced by the next.
             let _ = self.remove(&temporary);
             return Err(error);
         }

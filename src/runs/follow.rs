@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
+use crate::model::chunk_line::{chunk_seq, chunk_time};
 use crate::model::event::{Dropped, Event, Seconds};
 use crate::model::recorded::{Recorded, parse};
 use crate::runs::folder::Folder;
-use crate::runs::segments::{Before, chunk_seq, chunk_time, first_seq, name_of, position_after};
+use crate::runs::segments::{Before, first_seq, name_of, position_after};
 use crate::sink::write_json_line;
 use crate::sys::whole::MOST_BYTES;
 

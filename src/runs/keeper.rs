@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::run::{Handle, keep};
 use crate::model::error::{Error, ErrorCode};
 use crate::model::event::{Event, Started};
+use crate::model::json::line;
 use crate::model::run_id::RunId;
 use crate::model::spec::{Display, Spec};
 use crate::runs::client::SOCKET;
@@ -70,10 +71,8 @@ fn failure(error: &Error) -> Report {
 
 fn tell(report: &mut Option<File>, what: &Report) {
     if let Some(mut report) = report.take() {
-        let mut line = serde_json::to_vec(what).expect("texts into memory cannot fail");
-        line.push(b'\n');
         // Whoever started the run may be gone; that does not end it.
-        let _ = report.write_all(&line);
+        let _ = report.write_all(&line(what));
     }
 }
 

@@ -19,7 +19,7 @@ use crate::runs::home::{Home, unknown};
 pub struct Listed {
     /// Its name.
     pub id: RunId,
-    /// `running`, `exited 0`, `SIGTERM`, `timed out`, `lost`, `elsewhere`.
+    /// `running`, `exited 0`, `SIGTERM`, `timed out`, `failed` (its end was not seen), `lost`, `elsewhere`.
     pub state: String,
     /// Whether there is a result, or never will be one.
     pub is_over: bool,

@@ -73,11 +73,3 @@ pub enum Answer {
         offset: Option<u64>,
     },
 }
-
-/// A line with its end.
-#[must_use]
-pub fn line(message: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(message).expect("texts and numbers into memory cannot fail");
-    line.push(b'\n');
-    line
-}

@@ -1,9 +1,9 @@
 //! The segments of a journal: their names, the line that each begins with, and where in one a chunk is.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
+use crate::model::chunk_line::{chunk_seq, is_seq};
+use crate::model::json::line;
 use crate::model::recorded::{MOST_COUNT, RecordedChunk};
 
 /// What the name of a segment begins with; the number of its first chunk follows.
@@ -22,7 +22,11 @@ pub fn name_of(first_seq: u64) -> String {
 #[must_use]
 pub fn first_seq(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX).filter(|digits| digits.len() == DIGITS)?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?.filter(is_number)
+    digits
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| digits.parse().ok())?
+        .filter(|&seq| is_seq(seq))
 }
 
 /// The first line of a segment: all that was before it. Readers of events pass over it.
@@ -84,10 +88,7 @@ impl Before {
     /// The line, with its end.
     #[must_use]
     pub fn line(self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(&Line { op: OP.to_owned(), before: self })
-            .expect("numbers into memory cannot fail");
-        line.push(b'\n');
-        line
+        line(&Line { op: OP.to_owned(), before: self })
     }
 
     /// What the line says; `None`: it is no such line.
@@ -99,39 +100,6 @@ impl Before {
             .map(|line| line.before)
             .filter(Before::is_possible)
     }
-}
-
-/// The number of the chunk that a line is, as the writer of journals writes it; `None`: it is no chunk, or was
-/// written by somebody else.
-#[must_use]
-pub fn chunk_seq(line: &[u8]) -> Option<u64> {
-    seq_and_rest(line).map(|(seq, _)| seq)
-}
-
-/// The time of such a chunk.
-#[must_use]
-pub fn chunk_time(line: &[u8]) -> Option<Duration> {
-    let (_, rest) = seq_and_rest(line)?;
-    let number = rest.strip_prefix(br#","t":"#)?;
-    let end = number.iter().position(|&byte| byte == b',')?;
-    let seconds = std::str::from_utf8(&number[..end]).ok()?.parse().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// Whether a chunk can have this number.
-fn is_number(seq: &u64) -> bool {
-    (1..=MOST_COUNT).contains(seq)
-}
-
-fn seq_and_rest(line: &[u8]) -> Option<(u64, &[u8])> {
-    const OUT: &[u8] = br#"{"op":"chunk","kind":"stdout","seq":"#;
-    const ERR: &[u8] = br#"{"op":"chunk","kind":"stderr","seq":"#;
-    let rest = line.strip_prefix(OUT).or_else(|| line.strip_prefix(ERR))?;
-    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-    let seq = rest[..digits].iter().try_fold(0_u64, |number, digit| {
-        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-    })?;
-    is_number(&seq).then_some((seq, &rest[digits..]))
 }
 
 /// Where in whole lines that are in the order of their numbers the first one begins whose chunk comes after
@@ -195,16 +163,6 @@ mod tests {
         assert_eq!(Before::parse(br#"{"op":"chunk","seq":1}"#), None);
         before.bytes[0] = u64::MAX;
         assert_eq!(Before::parse(&before.line()), None, "no run has so much");
-    }
-
-    #[test]
-    fn a_chunk_tells_its_number_and_its_time() {
-        let line = br#"{"op":"chunk","kind":"stderr","seq":17,"t":1.500000,"content":"x\n"}"#;
-        assert_eq!(chunk_seq(line), Some(17));
-        assert_eq!(chunk_time(line), Some(Duration::from_millis(1500)));
-        for other in [&b"{}"[..], br#"{"op":"stop","t":1.5}"#, &line[..36], b""] {
-            assert_eq!((chunk_seq(other), chunk_time(other)), (None, None));
-        }
     }
 
     proptest! {

@@ -15,7 +15,7 @@ use crate::model::spec::{Display, Spec, Stdin};
 use crate::runs::folder::{About, Folder, LAYOUT, Part, State, boot, host};
 use crate::runs::home::Home;
 use crate::runs::keeper::{self, Report, Task};
-use crate::sys::session::{Side, fork_away};
+use crate::sys::daemon::{Side, fork_away};
 
 /// How often to look whether another start of the same name has got somewhere.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -68,6 +68,8 @@ pub struct Lagging {
     /// When something last came.
     last_at: Duration,
     next_seq: u64,
+    /// Of each stream, whether what comes next is the rest of a line.
+    is_in_line: [bool; 2],
     is_lost: bool,
 }
 
@@ -180,6 +182,7 @@ impl Lagging {
             holds_unfinished,
             last_at: Duration::ZERO,
             next_seq: 1,
+            is_in_line: [false; 2],
             is_lost: false,
         }
     }
@@ -219,9 +222,12 @@ impl Lagging {
     ) -> Result<(), Lost> {
         self.start()?;
         let (meeting, outlets, next_seq) = (&self.meeting, &self.outlets, &mut self.next_seq);
-        let numbers_pieces = self.holds_unfinished;
+        let (numbers_pieces, is_in_line) =
+            (self.holds_unfinished, &mut self.is_in_line[stream.index()]);
         work(&mut self.cutters, &mut |piece| {
-            let output = Output::new(Cut { stream, piece, at, seq: *next_seq }, numbers_pieces);
+            let goes_on = matches!(piece, Piece::One { partial: true, .. });
+            let is_numbered = !std::mem::replace(is_in_line, goes_on) || numbers_pieces;
+            let output = Output::new(Cut { stream, piece, at, seq: *next_seq }, is_numbered);
             *next_seq += output.chunks();
             meeting.push(output, outlets);
         });

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::time::Duration;
 
+use crate::model::chunk_line::chunk_seq;
 use crate::model::error::Error;
 use crate::model::event::{Event, Started, Stream};
 use crate::model::lines::Piece;
@@ -216,7 +217,7 @@ impl<F: LineFormat> Sink for Lined<F> {
     }
 
     fn chunk_as_written(&mut self, line: &[u8]) -> Result<bool, Lost> {
-        let is_chunk = line.starts_with(b"{\"op\":\"chunk\"");
+        let is_chunk = chunk_seq(line).is_some();
         if !is_chunk || !self.cutters.shows_output() || !self.format.shows_as_written(true) {
             return Ok(false);
         }

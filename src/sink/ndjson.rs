@@ -9,6 +9,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::model::chunk_line::beginning;
 use crate::model::escape::{LEAST_ROOM, escape_until, escaped};
 use crate::model::event::{Event, Metadata, Started, Stream};
 use crate::model::lines::{Piece, by_encoding};
@@ -294,10 +295,7 @@ impl Head {
 
     fn make(&mut self) {
         self.length = 0;
-        self.add(match self.stream {
-            Stream::Stdout => b"{\"op\":\"chunk\",\"kind\":\"stdout\",\"seq\":",
-            Stream::Stderr => b"{\"op\":\"chunk\",\"kind\":\"stderr\",\"seq\":",
-        });
+        self.add(beginning(self.stream));
         self.add(itoa::Buffer::new().format(self.seq).as_bytes());
         self.digits_end = self.length;
         self.last_digits.copy_from_slice(&self.bytes[self.length - 3..self.length]);

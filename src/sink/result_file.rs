@@ -87,14 +87,14 @@ impl ResultFile {
         Ok(())
     }
 
-    /// Whether what is there to be put in its place was written beside it.
+    /// Whether it is a file, which is written beside its place first.
     #[must_use]
     pub fn is_staged(&self) -> bool {
         matches!(self.place, Place::Regular { .. })
     }
 
     /// Puts the result in its place, for as long as `patience` lasts where a reader has to take it. A file has
-    /// what was staged.
+    /// what was staged, if that was done.
     ///
     /// A file is not synchronised to its disk before: that costs milliseconds. So it is whole for whoever looks, however
     /// runcast ends; after a power cut the old one may be there, or none, or under a new name one that lacks what was
@@ -103,20 +103,11 @@ impl ResultFile {
     /// # Errors
     ///
     /// Where that fails.
-    pub fn commit(self, result: &Event<'_>, patience: &Arc<Patience>) -> Result<(), Error> {
-        let name = self.name();
-        let failed = |source: io::Error| Error::Output { what: name.clone(), source };
-        match self.place {
-            Place::Regular { path, staged } => match staged {
-                Some(file) => put_in_place(file, &path).map_err(failed),
-                None => Ok(()),
-            },
-            Place::Open(fd) => write_out(fd, result, &name, patience),
-            Place::Fifo(path) => {
-                let fifo = open_when_read(&path, patience).map_err(failed)?;
-                write_out(fifo.into(), result, &name, patience)
-            }
+    pub fn commit(mut self, result: &Event<'_>, patience: &Arc<Patience>) -> Result<(), Error> {
+        if let Place::Regular { staged: None, .. } = &self.place {
+            self.stage(result)?;
         }
+        self.put(patience, |destination| destination.put_event(result))
     }
 
     /// Puts a result that is a line already in its place.
@@ -124,19 +115,32 @@ impl ResultFile {
     /// # Errors
     ///
     /// Where that fails.
-    pub fn replace(self, line: &[u8], patience: &Arc<Patience>) -> Result<(), Error> {
+    pub fn replace(mut self, line: &[u8], patience: &Arc<Patience>) -> Result<(), Error> {
+        if let Place::Regular { path, staged } = &mut self.place {
+            match write_beside(path, |writer| writer.write_all(line)) {
+                Ok(file) => *staged = Some(file),
+                Err(error) => return Err(self.error(error)),
+            }
+        }
+        self.put(patience, |destination| destination.put(line))
+    }
+
+    /// Puts what was staged in its place, or writes to who reads it.
+    fn put(
+        self,
+        patience: &Arc<Patience>,
+        write: impl FnOnce(&mut Destination) -> Result<(), Lost>,
+    ) -> Result<(), Error> {
         let name = self.name();
         let failed = |source: io::Error| Error::Output { what: name.clone(), source };
         match self.place {
-            Place::Regular { path, .. } => {
-                let beside =
-                    write_beside(&path, |writer| writer.write_all(line)).map_err(failed)?;
-                put_in_place(beside, &path).map_err(failed)
+            Place::Regular { path, staged } => {
+                staged.map_or(Ok(()), |file| put_in_place(file, &path)).map_err(failed)
             }
-            Place::Open(fd) => write_line_out(fd, line, &name, patience),
+            Place::Open(fd) => write_out(fd, &name, patience, write),
             Place::Fifo(path) => {
                 let fifo = open_when_read(&path, patience).map_err(failed)?;
-                write_line_out(fifo.into(), line, &name, patience)
+                write_out(fifo.into(), &name, patience, write)
             }
         }
     }
@@ -221,35 +225,16 @@ fn open_when_read(path: &Path, patience: &Arc<Patience>) -> io::Result<File> {
     }
 }
 
-/// Writes the result to something that somebody reads.
+/// Writes to something that somebody reads.
 fn write_out(
     fd: OwnedFd,
-    result: &Event<'_>,
     name: &str,
     patience: &Arc<Patience>,
-) -> Result<(), Error> {
-    write_with(fd, name, patience, |destination| destination.put_event(result))
-}
-
-/// Writes a line to something that somebody reads.
-fn write_line_out(
-    fd: OwnedFd,
-    line: &[u8],
-    name: &str,
-    patience: &Arc<Patience>,
-) -> Result<(), Error> {
-    write_with(fd, name, patience, |destination| destination.put(line))
-}
-
-fn write_with(
-    fd: OwnedFd,
-    name: &str,
-    patience: &Arc<Patience>,
-    put: impl FnOnce(&mut Destination) -> Result<(), Lost>,
+    write: impl FnOnce(&mut Destination) -> Result<(), Lost>,
 ) -> Result<(), Error> {
     let failed = |source: io::Error| Error::Output { what: name.to_owned(), source };
     let mut destination = Destination::new(Outlet::Opened(fd), name, patience);
-    match put(&mut destination).and_then(|()| destination.flush()) {
+    match write(&mut destination).and_then(|()| destination.flush()) {
         Ok(()) => Ok(()),
         Err(Lost::Gone) => Err(failed(io::Error::from_raw_os_error(libc::EPIPE))),
         Err(Lost::Failed(error)) => Err(error),

@@ -3,13 +3,13 @@
 #![allow(unsafe_code)]
 
 pub mod child_setup;
+pub mod daemon;
 pub mod descriptors;
 pub mod drainer;
 mod emergency;
 pub mod interrupt;
 mod memory;
 pub mod pty;
-pub mod session;
 pub mod shared_folder;
 pub mod signals;
 pub mod start;

@@ -90,11 +90,11 @@ pub fn own_size() -> Option<WindowSize> {
 /// Does something to the terminal that a process in the background is stopped for, without being stopped.
 fn undisturbed<T>(change: impl FnOnce() -> T) -> T {
     let mut before = SigSet::empty();
-    // It fails for no set of signals.
     let blocked = SigSet::from(NixSignal::SIGTTOU);
+    // It fails for no set of signals.
     let _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&blocked), Some(&mut before));
     let done = change();
-    // As above.
+    // It fails for no set of signals.
     let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
     done
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::player::Broken;
+use crate::model::chunk_line::chunk_seq;
 use crate::model::error::{Error, ErrorCode, RunFault};
 use crate::model::event::{Event, Stream};
 use crate::model::json::is_json;
@@ -13,7 +14,6 @@ use crate::remote::result_line::ResultLine;
 use crate::remote::session::{Conclusion, LAST_WORDS, Session};
 use crate::remote::task::Hold;
 use crate::remote::wire::{Ask, Tell};
-use crate::runs::segments::chunk_seq;
 use crate::sink::destination::Lost;
 use crate::sink::message;
 

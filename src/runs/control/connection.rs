@@ -4,7 +4,8 @@ use std::os::unix::net::UnixStream;
 
 use nix::poll::PollFlags;
 
-use crate::runs::protocol::{Answer, MOST_LINE_BYTES, line};
+use crate::model::json::line;
+use crate::runs::protocol::{Answer, MOST_LINE_BYTES};
 
 /// Somebody who speaks to the run.
 pub(super) struct Connection {

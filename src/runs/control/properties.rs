@@ -13,7 +13,8 @@ use proptest::prelude::{
 use super::Server;
 use super::connection::Connection;
 use crate::engine::run::Handle;
-use crate::runs::protocol::{Answer, Request, line};
+use crate::model::json::line;
+use crate::runs::protocol::{Answer, Request};
 
 /// More than a pipe and what is held behind it together.
 const ALL_BYTES: usize = 1_300_000;

@@ -40,7 +40,7 @@ pub struct Output {
     shape: Shape,
     at: Duration,
     seq: u64,
-    /// Whether it counts: what is numbered by lines has no number for a piece that does not end one.
+    /// Whether it has a number of its own: where lines are numbered, the rest of one has not.
     is_numbered: bool,
 }
 
@@ -54,9 +54,9 @@ enum Shape {
 }
 
 impl Output {
-    /// A copy of these lines. Pieces that do not end a line are numbered by themselves or not.
+    /// A copy of these lines, with a number of their own or, where lines are numbered, as the rest of one without.
     #[must_use]
-    pub fn new(cut: Cut<'_>, numbers_pieces: bool) -> Self {
+    pub fn new(cut: Cut<'_>, is_numbered: bool) -> Self {
         let Cut { stream, piece, at, seq } = cut;
         let shape = match piece {
             Piece::One { partial, .. } => Shape::One { partial },
@@ -65,7 +65,6 @@ impl Output {
                 None => Shape::One { partial: false },
             },
         };
-        let is_numbered = numbers_pieces || shape != Shape::One { partial: true };
         Self { stream, bytes: piece.bytes().to_vec(), from: 0, shape, at, seq, is_numbered }
     }
 
@@ -400,18 +399,24 @@ mod tests {
                 0..40,
             ),
             limit in 0..200_u64,
+            numbers_pieces in any::<bool>(),
         ) {
             let mut queue = Queue::new(limit);
             let mut cutters = [LineCutter::new(Split::Lf, 8), LineCutter::new(Split::Lf, 8)];
             let (mut seq, mut out, mut bytes_in) = (1, Out::default(), 0_u64);
             let mut all: [Vec<u8>; 2] = [Vec::new(), Vec::new()];
+            let mut in_line = [false; 2];
             for (is_stderr, block, flush, take) in steps {
                 let stream = Stream::ALL[usize::from(is_stderr)];
                 bytes_in += block.len() as u64;
                 all[stream.index()].extend_from_slice(&block);
                 let cutter = &mut cutters[stream.index()];
+                let is_in_line = &mut in_line[stream.index()];
                 let mut emit = |piece: Piece<'_>| {
-                    let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq }, true);
+                    let goes_on = matches!(piece, Piece::One { partial: true, .. });
+                    let is_numbered = !std::mem::replace(is_in_line, goes_on) || numbers_pieces;
+                    let cut = Cut { stream, piece, at: Duration::ZERO, seq };
+                    let output = Output::new(cut, is_numbered);
                     seq += output.chunks();
                     queue.push(output);
                 };
@@ -426,7 +431,9 @@ mod tests {
             }
             for stream in Stream::ALL {
                 cutters[stream.index()].finish(&mut |piece| {
-                    let output = Output::new(Cut { stream, piece, at: Duration::ZERO, seq }, true);
+                    let is_numbered = !in_line[stream.index()] || numbers_pieces;
+                    let cut = Cut { stream, piece, at: Duration::ZERO, seq };
+                    let output = Output::new(cut, is_numbered);
                     seq += output.chunks();
                     queue.push(output);
                 });
@@ -435,6 +442,10 @@ mod tests {
                 out.take(&mut queue, 1);
             }
             prop_assert_eq!(out.next, seq - 1);
+            if !numbers_pieces {
+                let lines = |all: &Vec<u8>| all.split_inclusive(|&byte| byte == b'\n').count() as u64;
+                prop_assert_eq!(out.next, all.iter().map(lines).sum::<u64>());
+            }
             prop_assert_eq!(out.dropped, queue.dropped());
             let shown: u64 = out.shown.iter().map(|(_, bytes, _)| bytes.len() as u64).sum();
             prop_assert_eq!(shown + out.dropped.bytes, bytes_in);

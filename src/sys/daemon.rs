@@ -58,21 +58,6 @@ fn close_between(first: RawFd, last: RawFd) {
     let _ = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
-/// Has a program that is to be started ignore the keys of a terminal that it shares with us: INT and QUIT. What
-/// becomes of them is ours to say, and it would only be gone.
-pub fn ignore_keys(command: &mut std::process::Command) {
-    use std::os::unix::process::CommandExt;
-    let ignore = || {
-        for signal in [libc::SIGINT, libc::SIGQUIT] {
-            // SAFETY: async-signal-safe; the disposition takes no handler of ours along.
-            unsafe { libc::signal(signal, libc::SIG_IGN) };
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec it calls nothing but signal(2), and allocates nothing.
-    unsafe { command.pre_exec(ignore) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
