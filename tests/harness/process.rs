@@ -100,6 +100,17 @@ pub(crate) fn until_continued(pid: i32) {
     wait_until("its going on", || state(pid).is_some_and(|state| state != 'T'));
 }
 
+/// Waits until it has taken a signal that was sent to it and that it blocks.
+#[track_caller]
+pub(crate) fn until_taken(pid: i32, signal: Signal) {
+    wait_until("its taking the signal", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+        let waiting = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        let waiting = waiting.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        waiting.expect("it tells which signals wait") >> (signal as i32 - 1) & 1 == 0
+    });
+}
+
 /// Sends it a signal.
 #[track_caller]
 pub(crate) fn send_signal(pid: i32, signal: Signal) {
