@@ -1,12 +1,15 @@
 //! Processes as /proc shows them, found by a mark that all descendants of a test's runs inherit.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{process, thread};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -108,6 +111,20 @@ pub(crate) fn until_taken(pid: i32, signal: Signal) {
         let waiting = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
         let waiting = waiting.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         waiting.expect("it tells which signals wait") >> (signal as i32 - 1) & 1 == 0
+    });
+}
+
+/// Waits until the pipe that it has as this descriptor takes no more, so that whoever writes there waits.
+#[track_caller]
+pub(crate) fn until_full(pid: i32, descriptor: i32) {
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let mut options = File::options();
+    options.write(true).custom_flags(libc::O_NONBLOCK);
+    wait_until("the pipe's being full", || {
+        options.open(&path).is_ok_and(|pipe| {
+            let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)];
+            poll(&mut fds, PollTimeout::ZERO) == Ok(0)
+        })
     });
 }
 
