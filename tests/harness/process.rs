@@ -128,6 +128,20 @@ pub(crate) fn until_full(pid: i32, descriptor: i32) {
     });
 }
 
+/// Waits until it has a connection and sleeps, as whoever waits for what comes over it does.
+#[track_caller]
+pub(crate) fn until_connected(pid: i32) {
+    let is_socket = |entry: fs::DirEntry| {
+        fs::read_link(entry.path())
+            .is_ok_and(|leads| leads.as_os_str().as_encoded_bytes().starts_with(b"socket:"))
+    };
+    wait_until("its connection", || {
+        let mut descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("it is there");
+        // One may have been closed meanwhile.
+        descriptors.any(|entry| entry.is_ok_and(is_socket)) && state(pid) == Some('S')
+    });
+}
+
 /// Sends it a signal.
 #[track_caller]
 pub(crate) fn send_signal(pid: i32, signal: Signal) {
