@@ -184,15 +184,16 @@ fn one_that_ended_the_command_is_named_whatever_came_after_it() {
 fn a_term_is_why_what_was_left_behind_is_stopped_if_it_comes_then() {
     let (_unread, output) = std::io::pipe().expect("a pipe can be had");
     let folder = scratch();
-    let result = folder.path().join("result");
+    let [result, log, up] = ["result", "log", "up"].map(|name| folder.path().join(name));
     let run = runcast("--leftover kill -k 0.5 --result").arg(&result);
-    let mut live =
-        run.puppet("fork { ignore:TERM flood:stdout } sleep:100 exit:3").stdout(output).start();
-    wait_until("the command's end", || {
-        children(live.pid()).iter().any(|&child| children(child).is_empty() && alive(child))
-            && children(live.pid()).len() == 1
-    });
-    let_pass(400);
+    // What is left says in a file that it is being stopped, and floods a copy of its standard output.
+    let steps = format!(
+        "fork {{ dup:1:9 open:{}:1 trap:TERM touch:{} flood:9 }} wait-file:{1} exit:3",
+        log.display(),
+        up.display()
+    );
+    let mut live = run.puppet(&steps).stdout(output).start();
+    wait_until("the stop", || fs::read_to_string(&log).is_ok_and(|log| log == "TERM\n"));
     live.signal(Signal::SIGTERM);
     assert_eq!(live.ends_unread().code(), Some(3));
     assert_eq!(result_in(&result).text("received"), "SIGTERM");
