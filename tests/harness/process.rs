@@ -165,6 +165,13 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
     all().filter(|&child| stat(child).is_some_and(|(_, parent)| parent == pid)).collect()
 }
 
+/// How many bytes it has read, of whatever.
+pub(crate) fn read_bytes(pid: i32) -> u64 {
+    let counts = fs::read_to_string(format!("/proc/{pid}/io")).expect("the process is there");
+    let count = counts.lines().find_map(|line| line.strip_prefix("rchar: "));
+    count.and_then(|count| count.parse().ok()).expect("it is counted")
+}
+
 /// The most memory that it ever had resident.
 pub(crate) fn peak_rss_bytes(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
