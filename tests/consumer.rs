@@ -71,6 +71,7 @@ fn standard_error_does_not_matter_where_the_output_goes_elsewhere() {
     let gate = Gate::new();
     let mut live = ndjson("").puppet(&format!("say:up {gate} err:end exit:3")).up();
     live.close_stderr();
+    // Long enough to be missed.
     let_pass(100);
     gate.open();
     assert_eq!(live.finish().exited(3).contents("stderr"), ["end\n"]);
@@ -121,6 +122,7 @@ fn a_slow_one_holds_the_command_back_and_loses_nothing() {
     let live =
         ndjson("--partial-after never --max-output 1K").puppet("lines:stdout:200000").start();
     wait_until("the command", || !children(live.pid()).is_empty());
+    // Long enough for the command to end, were it not held back.
     let_pass(700);
     let peak = peak_rss_bytes(live.pid());
     assert!(peak < 40 << 20, "{peak} bytes");

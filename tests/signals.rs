@@ -128,6 +128,7 @@ fn a_term_leaves_more_time_than_a_stop_of_runcasts_own() {
     let live = runcast("").puppet("ignore:TERM say:up sleep").up();
     let command = children(live.pid());
     live.signal(Signal::SIGTERM);
+    // Longer than a stop of its own would leave.
     let_pass(2500);
     assert!(command.iter().all(|&pid| alive(pid)), "the 2 s are not for this stop");
 }
@@ -312,6 +313,7 @@ fn one_that_was_ignored_does_nothing_to_the_run() {
     for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
         live.signal(signal);
     }
+    // Long enough for a stop to begin, if one did.
     let_pass(100);
     gate.open();
     assert!(live.finish().exited(3).result()["stopped_by"].is_null());
@@ -419,6 +421,7 @@ fn a_command_that_stops_itself_is_waited_for() {
     let mut live = ndjson("").puppet("say:up raise:STOP exit:3").start();
     let command = started(&mut live);
     until_stopped(command);
+    // Long enough to take the stop for an end.
     let_pass(100);
     assert!(live.ended().is_none());
     send_signal(command, Signal::SIGCONT);

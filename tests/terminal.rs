@@ -169,6 +169,7 @@ fn timers_rest_while_it_is_stopped() {
     let gate = Gate::new();
     shell.runs("-t 3", &format!("say:up {gate} exit:3"));
     shell.stops_it();
+    // Longer than the timeout.
     let_pass(3500);
     gate.open();
     shell.say("fg");

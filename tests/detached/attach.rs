@@ -225,6 +225,7 @@ fn an_idle_reader_and_an_idle_keeper_take_no_processor_time() {
     };
     let keeper = home.keeper("r");
     let before = [ticks(keeper), ticks(reader.pid())];
+    // Nothing is to be done for so long.
     let_pass(1000);
     let after = [ticks(keeper), ticks(reader.pid())];
     for (before, after) in before.into_iter().zip(after) {

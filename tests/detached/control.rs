@@ -200,6 +200,7 @@ fn a_sender_that_vanishes_while_there_is_no_room_costs_no_processor_time() {
         let times = fields.split_ascii_whitespace().skip(11).take(2);
         times.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>()
     };
+    // What it does about that at once does not count, and then it has nothing to do for so long.
     let_pass(100);
     let before = ticks();
     let_pass(500);

@@ -129,6 +129,7 @@ fn an_interrupt_while_it_connects_again_waits_for_the_run_and_a_second_one_leave
     let run = machine.run("--id far").puppet("say:up sleep").up();
     wait_until("another attempt", || machine.connections() > before + 1);
     run.signal(Signal::SIGINT);
+    // Nobody can tell when it was taken in, and two that come at once are one.
     let_pass(100);
     run.signal(Signal::SIGINT);
     run.finish().exited(130).said_one_line("left the run far");
