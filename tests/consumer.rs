@@ -1,8 +1,8 @@
 //! Who reads the output: one that goes away, one that stalls, one that is slow.
 
 use crate::harness::{
-    Gate, alive, children, let_pass, ndjson, peak_rss_bytes, result_in, runcast, scratch,
-    wait_until,
+    Gate, alive, children, let_pass, ndjson, parent, peak_rss_bytes, pid_in, result_in, runcast,
+    scratch, until_full, wait_until,
 };
 
 #[test]
@@ -71,6 +71,7 @@ fn standard_error_does_not_matter_where_the_output_goes_elsewhere() {
     let gate = Gate::new();
     let mut live = ndjson("").puppet(&format!("say:up {gate} err:end exit:3")).up();
     live.close_stderr();
+    // Long enough to be missed.
     let_pass(100);
     gate.open();
     assert_eq!(live.finish().exited(3).contents("stderr"), ["end\n"]);
@@ -121,6 +122,7 @@ fn a_slow_one_holds_the_command_back_and_loses_nothing() {
     let live =
         ndjson("--partial-after never --max-output 1K").puppet("lines:stdout:200000").start();
     wait_until("the command", || !children(live.pid()).is_empty());
+    // Long enough for the command to end, were it not held back.
     let_pass(700);
     let peak = peak_rss_bytes(live.pid());
     assert!(peak < 40 << 20, "{peak} bytes");
@@ -146,9 +148,8 @@ fn a_term_ends_a_run_that_nobody_reads() {
     for format in ["text", "ndjson"] {
         let mut live =
             runcast(&format!("-f {format} -k 0.3")).puppet("ignore:TERM flood:stdout").start();
-        wait_until("the command", || !children(live.pid()).is_empty());
+        live.until_held_up(1);
         let command = children(live.pid());
-        let_pass(200);
         live.signal(nix::sys::signal::Signal::SIGTERM);
         assert_eq!(live.ends_unread().code(), Some(137), "{format}");
         assert!(!command.into_iter().any(alive), "{format}");
@@ -158,8 +159,7 @@ fn a_term_ends_a_run_that_nobody_reads() {
 #[test]
 fn a_command_that_ended_0_unseen_after_a_term_is_no_success() {
     let mut live = runcast("-k 0.3").puppet("trap:TERM:0 flood:stderr").start();
-    wait_until("the command", || !children(live.pid()).is_empty());
-    let_pass(300);
+    live.until_held_up(2);
     live.signal(nix::sys::signal::Signal::SIGTERM);
     assert_ne!(live.ends_unread().code(), Some(0));
 }
@@ -177,14 +177,18 @@ fn a_result_on_standard_output_that_nobody_reads_any_more_keeps_nobody() {
 
 #[test]
 fn a_stream_held_by_a_silent_process_is_let_go_also_after_its_reader_was_slow() {
-    // The pipe to us is full, the buffers are used up one by one, and then nothing more comes.
+    // The pipe to us is full, the buffers are used up one by one, and then nothing more comes. The reader is slow enough
+    // for the stream to be let go meanwhile.
     for writes in 2..7 {
+        let folder = scratch();
+        let pid_file = folder.path().join("pid");
         let steps = format!(
-            "pattern:stdout:65536 sleep:60 repeat:{writes} {{ lines:stdout:100 sleep:60 }} fork {{ sleep }}"
+            "pattern:stdout:65536 sleep:60 repeat:{writes} {{ lines:stdout:100 sleep:60 }} fork {{ pid-file:{} sleep }}",
+            pid_file.display()
         );
         let live = runcast("").puppet(&steps).start();
         wait_until("the command's end", || {
-            children(live.pid()).iter().all(|&child| !alive(child) || children(child).is_empty())
+            pid_file.exists() && parent(pid_in(&pid_file)) == Some(live.pid())
         });
         let_pass(500);
         live.finish().exited(0);
@@ -214,9 +218,13 @@ fn one_that_goes_away_after_a_timeout_does_not_change_why_the_run_was_stopped() 
 fn an_int_that_ended_the_command_gives_a_reader_that_stalls_only_so_long() {
     for format in ["text", "ndjson"] {
         let options = format!("-f {format} -k 0.3");
-        let mut live = runcast(&options).puppet("pattern:stdout:74000 sleep").start();
-        wait_until("the command", || !children(live.pid()).is_empty());
-        let_pass(300);
+        let folder = scratch();
+        let written = folder.path().join("written");
+        let steps = format!("pattern:stdout:74000 touch:{} sleep", written.display());
+        let mut live = runcast(&options).puppet(&steps).start();
+        wait_until("all its output", || written.exists());
+        // That is more than the pipe to us holds.
+        until_full(live.pid(), 1);
         live.signal(nix::sys::signal::Signal::SIGINT);
         assert_eq!(live.ends_unread().code(), Some(130), "{format}");
     }

@@ -7,8 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::harness::{LINE_BYTES, let_pass, ndjson, result_in, runcast, scratch, tool};
+use crate::harness::{LINE_BYTES, children, ndjson, result_in, runcast, scratch, tool, wait_until};
 
 const CLOSED: [&str; 8] = ["", "0", "1", "2", "0 1", "0 2", "1 2", "0 1 2"];
 
@@ -175,7 +176,7 @@ fn a_socket_whose_reader_is_gone_stops_the_run() {
     for steps in ["flood:stdout", "sleep"] {
         let (ours, theirs) = UnixStream::pair().expect("a socket pair can be had");
         let live = runcast("").puppet(steps).stdout(OwnedFd::from(theirs)).start();
-        let_pass(50);
+        wait_until("the command", || !children(live.pid()).is_empty());
         drop(ours);
         assert_eq!(live.finish().exited(141).left_nothing().err(), "");
     }
@@ -192,7 +193,10 @@ fn an_inherited_non_blocking_standard_output_loses_nothing_and_stays_as_it_was()
         };
         let live =
             ndjson("").puppet("lines:stdout:30000 exit:3").stdout(OwnedFd::from(theirs)).start();
-        let_pass(300);
+        wait_until("more output than is taken", || {
+            let mut fds = [PollFd::new(shared.as_fd(), PollFlags::POLLOUT)];
+            poll(&mut fds, PollTimeout::ZERO) == Ok(0)
+        });
         assert_eq!(flags() & OFlag::O_NONBLOCK, flag, "while it runs");
         let reader = thread::spawn(move || {
             let mut all = Vec::new();

@@ -178,6 +178,7 @@ fn a_command_that_only_closes_its_streams_is_waited_for() {
     let gate = Gate::new();
     let mut live = ndjson("").puppet(&format!("say:x close:1 close:2 {gate} exit:7")).start();
     live.shows("x\\n");
+    // Long enough to take the end of its streams for its own.
     let_pass(400);
     assert!(live.ended().is_none());
     gate.open();

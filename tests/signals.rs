@@ -128,6 +128,7 @@ fn a_term_leaves_more_time_than_a_stop_of_runcasts_own() {
     let live = runcast("").puppet("ignore:TERM say:up sleep").up();
     let command = children(live.pid());
     live.signal(Signal::SIGTERM);
+    // Longer than a stop of its own would leave.
     let_pass(2500);
     assert!(command.iter().all(|&pid| alive(pid)), "the 2 s are not for this stop");
 }
@@ -184,15 +185,16 @@ fn one_that_ended_the_command_is_named_whatever_came_after_it() {
 fn a_term_is_why_what_was_left_behind_is_stopped_if_it_comes_then() {
     let (_unread, output) = std::io::pipe().expect("a pipe can be had");
     let folder = scratch();
-    let result = folder.path().join("result");
+    let [result, log, up] = ["result", "log", "up"].map(|name| folder.path().join(name));
     let run = runcast("--leftover kill -k 0.5 --result").arg(&result);
-    let mut live =
-        run.puppet("fork { ignore:TERM flood:stdout } sleep:100 exit:3").stdout(output).start();
-    wait_until("the command's end", || {
-        children(live.pid()).iter().any(|&child| children(child).is_empty() && alive(child))
-            && children(live.pid()).len() == 1
-    });
-    let_pass(400);
+    // What is left says in a file that it is being stopped, and floods a copy of its standard output.
+    let steps = format!(
+        "fork {{ dup:1:9 open:{}:1 trap:TERM touch:{} flood:9 }} wait-file:{1} exit:3",
+        log.display(),
+        up.display()
+    );
+    let mut live = run.puppet(&steps).stdout(output).start();
+    wait_until("the stop", || fs::read_to_string(&log).is_ok_and(|log| log == "TERM\n"));
     live.signal(Signal::SIGTERM);
     assert_eq!(live.ends_unread().code(), Some(3));
     assert_eq!(result_in(&result).text("received"), "SIGTERM");
@@ -311,6 +313,7 @@ fn one_that_was_ignored_does_nothing_to_the_run() {
     for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM] {
         live.signal(signal);
     }
+    // Long enough for a stop to begin, if one did.
     let_pass(100);
     gate.open();
     assert!(live.finish().exited(3).result()["stopped_by"].is_null());
@@ -385,14 +388,12 @@ fn a_tstp_that_is_mapped_stops_nothing_and_goes_on_as_what_it_is_mapped_to() {
 #[test]
 fn where_nobody_could_continue_it_a_tstp_leaves_nothing_stopped() {
     let gate = Gate::new();
-    let steps = format!("say:up {gate} exit:3");
+    let steps = format!("trap:CONT say:up {gate} exit:3");
     // The leader of a session: its group is orphaned, and the kernel then discards such a stop.
-    let mut live = ndjson("").puppet(&steps).launched("setsid").start();
-    let command = started(&mut live);
-    live.shows("up");
+    let mut live = ndjson("").puppet(&steps).launched("setsid").up();
     live.signal(Signal::SIGTSTP);
-    let_pass(200);
-    until_continued(command);
+    // The command was stopped and continued. What is still stopped now would never end.
+    live.shows("CONT");
     gate.open();
     live.finish().exited(3);
 }
@@ -420,6 +421,7 @@ fn a_command_that_stops_itself_is_waited_for() {
     let mut live = ndjson("").puppet("say:up raise:STOP exit:3").start();
     let command = started(&mut live);
     until_stopped(command);
+    // Long enough to take the stop for an end.
     let_pass(100);
     assert!(live.ended().is_none());
     send_signal(command, Signal::SIGCONT);

@@ -284,11 +284,13 @@ fn quiet_shows_nothing_and_the_result_still_has_it() {
 
 #[test]
 fn a_command_that_sets_its_pipe_non_blocking_loses_nothing() {
-    let live =
-        ndjson("").puppet("nonblock:stdout nonblock:stderr lines:stdout:20000 err:end").start();
-    let_pass(200);
+    // More than is held on the way, so that the command finds its pipe full.
+    let live = ndjson("--partial-after never")
+        .puppet("nonblock:stdout nonblock:stderr lines:stdout:100000 err:end")
+        .start();
+    live.until_held_up(1);
     let ran = live.finish().exited(0);
-    assert_eq!(ran.contents("stdout").len(), 20000);
+    assert_eq!(ran.contents("stdout").len(), 100_000);
     assert_eq!(ran.contents("stderr"), ["end\n"]);
 }
 

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::harness::{
     CTRL_BACKSLASH, CTRL_C, CTRL_Z, Gate, JobShell, PUPPET, RUNCAST, Terminal, launch, let_pass,
-    pid_in, result_in, runcast, scratch, send_signal, tool, until_continued, wait_until,
+    pid_in, result_in, runcast, scratch, send_signal, tool, until_taken, wait_until,
 };
 
 #[test]
@@ -136,8 +136,10 @@ fn where_nobody_could_continue_it_ctrl_z_leaves_nothing_stopped() {
     let mut terminal = Terminal::new();
     let live = runcast("").puppet("say:up read-line exit:3").up_on(&mut terminal);
     terminal.press(CTRL_Z);
-    let_pass(200);
-    until_continued(live.child_pid());
+    // The terminal shows the key once it has sent its signal.
+    terminal.until("^Z");
+    until_taken(live.pid(), Signal::SIGTSTP);
+    // What is stopped now would never end.
     terminal.press("on\r");
     terminal.until("read on\r\n");
     live.finish().exited(3);
@@ -167,6 +169,7 @@ fn timers_rest_while_it_is_stopped() {
     let gate = Gate::new();
     shell.runs("-t 3", &format!("say:up {gate} exit:3"));
     shell.stops_it();
+    // Longer than the timeout.
     let_pass(3500);
     gate.open();
     shell.say("fg");

@@ -197,6 +197,7 @@ fn one_that_ended_by_itself_is_not_timed_out_however_late_it_is_read() {
         let live = runcast(&format!("-f {format} -t 0.4 --idle-timeout 0.4"))
             .puppet("fill:stdout:90K:abc\\n exit:3")
             .start();
+        // Longer than both timeouts.
         let_pass(900);
         let ran = live.finish().exited(3);
         if format == "text" {
@@ -222,6 +223,7 @@ fn the_idle_clock_starts_again_with_every_byte_of_either_stream() {
 #[test]
 fn the_idle_clock_rests_while_nobody_reads() {
     let mut live = ndjson("--idle-timeout 0.3").puppet("lines:stdout:100000 exit:3").start();
+    // Several times as long as it may be idle.
     let_pass(1200);
     assert!(live.ended().is_none());
     let ran = live.finish().exited(3);
@@ -258,9 +260,11 @@ fn the_clock_rests_while_the_run_is_stopped_by_job_control() {
     let own = live.child_pid();
     send_signal(own, Signal::SIGTSTP);
     until_stopped(own);
+    // Longer than the timeout.
     let_pass(2500);
     send_signal(own, Signal::SIGCONT);
     until_continued(own);
+    // Long enough to be stopped for that, if it was counted.
     let_pass(200);
     gate.open();
     live.finish().exited(3);

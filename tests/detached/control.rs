@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::Home;
@@ -103,19 +105,22 @@ fn a_message_without_end_is_not_kept() {
 #[test]
 fn whoever_sends_without_end_does_not_keep_others_from_being_heard() {
     let home = well_home();
+    // They go on for as long as the others are not heard.
+    let is_heard = Arc::new(AtomicBool::new(false));
     let mut floods = Vec::new();
     for _ in 0..4 {
         let mut stream = home.connect("c");
         stream.write_all(b"{\"op\":\"watch\"}\n").expect("it listens");
+        let is_heard = Arc::clone(&is_heard);
         floods.push(std::thread::spawn(move || {
             let chunk = vec![b'x'; 64 << 10];
-            let begun = std::time::Instant::now();
-            while begun.elapsed() < Duration::from_secs(2) && stream.write_all(&chunk).is_ok() {}
+            while !is_heard.load(Ordering::Relaxed) {
+                stream.write_all(&chunk).expect("it takes all that is said");
+            }
         }));
     }
-    let begun = std::time::Instant::now();
     is_well(&home, "c");
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    is_heard.store(true, Ordering::Relaxed);
     for flood in floods {
         flood.join().expect("it only writes");
     }
@@ -195,6 +200,7 @@ fn a_sender_that_vanishes_while_there_is_no_room_costs_no_processor_time() {
         let times = fields.split_ascii_whitespace().skip(11).take(2);
         times.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>()
     };
+    // What it does about that at once does not count, and then it has nothing to do for so long.
     let_pass(100);
     let before = ticks();
     let_pass(500);

@@ -84,6 +84,7 @@ fn more_than_is_held_back_is_taken_as_the_command_reads_and_a_send_waits_for_it(
     home.start_with("b", "--stdin open --max-output 8M", &format!("{gate} cat"));
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|at| b'a' + (at % 23) as u8).collect();
     let mut sender = home.runcast("send --eof b").writes_no_events().input(bytes.clone()).start();
+    // Long enough for all of it to be sent, if it were taken.
     let_pass(200);
     assert!(sender.ended().is_none(), "it does not wait");
     assert!(crate::harness::peak_rss_bytes(home.keeper("b")) < 32 << 20);
@@ -100,6 +101,7 @@ fn a_send_killed_on_its_way_is_made_good_by_the_next_from_its_beginning() {
     for turn in 0..6 {
         let sender =
             home.runcast("send --offset 0 k").writes_no_events().input(bytes.clone()).start();
+        // Killed at another place each time.
         let_pass(turn * 7);
         sender.signal(nix::sys::signal::Signal::SIGKILL);
         drop(sender.finish());

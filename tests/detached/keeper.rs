@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::{Home, content, failed_with, in_order, lines, of};
-use crate::harness::{alive, let_pass, parent, send_signal, wait_for, wait_until};
+use crate::harness::{alive, let_pass, parent, send_signal, until_connected, wait_for, wait_until};
 
 #[test]
 fn when_it_is_killed_the_command_dies_and_whoever_looks_is_told_at_once() {
@@ -18,7 +18,8 @@ fn when_it_is_killed_the_command_dies_and_whoever_looks_is_told_at_once() {
     reader.shows("up");
     let waiter = home.runcast("wait l").start();
     let sender = home.runcast("attach l").start();
-    let_pass(50);
+    until_connected(waiter.pid());
+    until_connected(sender.pid());
     home.kill_keeper("l");
     let ran = reader.finish();
     failed_with(&ran, "run_lost");

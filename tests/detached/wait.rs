@@ -1,7 +1,7 @@
 //! Waiting for a run: its result and its status, or what is in the way of one.
 
 use super::{Home, failed_with, lines};
-use crate::harness::{Gate, let_pass};
+use crate::harness::{Gate, until_connected};
 
 #[test]
 fn it_prints_the_result_and_ends_with_the_run_s_status() {
@@ -58,12 +58,8 @@ fn a_run_that_was_forgotten_while_somebody_waited_is_unknown_and_not_lost() {
     let home = Home::new();
     home.start("f", "sleep");
     let waiter = home.runcast("wait f").start();
-    let_pass(100);
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(waiter.pid()),
-        nix::sys::signal::Signal::SIGSTOP,
-    )
-    .expect("it lives");
+    until_connected(waiter.pid());
+    waiter.signal(nix::sys::signal::Signal::SIGSTOP);
     home.runcast("signal f KILL").run().exited(0);
     home.wait("f").exited(137);
     home.runcast("forget f").run().exited(0);

@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::{LIMIT, Mark, Ran, children, schema, send_signal, state, wait_for};
+use super::{LIMIT, Mark, Ran, children, schema, send_signal, state, until_full, wait_for};
 
 /// A run that goes on.
 pub(crate) struct Live {
@@ -55,6 +55,14 @@ impl Live {
     /// The process id of the first child of what was started: the command, or runcast as a job or in a script.
     pub(crate) fn child_pid(&self) -> i32 {
         wait_for("a child", || children(self.pid()).first().copied())
+    }
+
+    /// Waits until nobody's reading has come to hold up the command: neither this descriptor of runcast's nor the
+    /// command's takes any more.
+    #[track_caller]
+    pub(crate) fn until_held_up(&self, descriptor: i32) {
+        until_full(self.pid(), descriptor);
+        until_full(self.child_pid(), descriptor);
     }
 
     /// Sends it a signal.

@@ -32,8 +32,8 @@ pub(crate) use gate::Gate;
 pub(crate) use job_shell::JobShell;
 pub(crate) use live::Live;
 pub(crate) use process::{
-    Mark, alive, children, parent, peak_rss_bytes, pid_in, send_signal, state, until_continued,
-    until_stopped,
+    Mark, alive, children, parent, peak_rss_bytes, pid_in, read_bytes, send_signal, state,
+    until_connected, until_continued, until_full, until_stopped, until_taken,
 };
 pub(crate) use program::program;
 pub(crate) use prompt::{BASH, FISH, Prompt, Shell, ZSH};

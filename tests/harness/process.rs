@@ -1,12 +1,15 @@
 //! Processes as /proc shows them, found by a mark that all descendants of a test's runs inherit.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{process, thread};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -100,6 +103,45 @@ pub(crate) fn until_continued(pid: i32) {
     wait_until("its going on", || state(pid).is_some_and(|state| state != 'T'));
 }
 
+/// Waits until it has taken a signal that was sent to it and that it blocks.
+#[track_caller]
+pub(crate) fn until_taken(pid: i32, signal: Signal) {
+    wait_until("its taking the signal", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+        let waiting = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        let waiting = waiting.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        waiting.expect("it tells which signals wait") >> (signal as i32 - 1) & 1 == 0
+    });
+}
+
+/// Waits until the pipe that it has as this descriptor takes no more, so that whoever writes there waits.
+#[track_caller]
+pub(crate) fn until_full(pid: i32, descriptor: i32) {
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let mut options = File::options();
+    options.write(true).custom_flags(libc::O_NONBLOCK);
+    wait_until("the pipe's being full", || {
+        options.open(&path).is_ok_and(|pipe| {
+            let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)];
+            poll(&mut fds, PollTimeout::ZERO) == Ok(0)
+        })
+    });
+}
+
+/// Waits until it has a connection and sleeps, as whoever waits for what comes over it does.
+#[track_caller]
+pub(crate) fn until_connected(pid: i32) {
+    let is_socket = |entry: fs::DirEntry| {
+        fs::read_link(entry.path())
+            .is_ok_and(|leads| leads.as_os_str().as_encoded_bytes().starts_with(b"socket:"))
+    };
+    wait_until("its connection", || {
+        let mut descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("it is there");
+        // One may have been closed meanwhile.
+        descriptors.any(|entry| entry.is_ok_and(is_socket)) && state(pid) == Some('S')
+    });
+}
+
 /// Sends it a signal.
 #[track_caller]
 pub(crate) fn send_signal(pid: i32, signal: Signal) {
@@ -121,6 +163,13 @@ pub(crate) fn parent(pid: i32) -> Option<i32> {
 /// Its children, those that wait to be reaped included.
 pub(crate) fn children(pid: i32) -> Vec<i32> {
     all().filter(|&child| stat(child).is_some_and(|(_, parent)| parent == pid)).collect()
+}
+
+/// How many bytes it has read, of whatever.
+pub(crate) fn read_bytes(pid: i32) -> u64 {
+    let counts = fs::read_to_string(format!("/proc/{pid}/io")).expect("the process is there");
+    let count = counts.lines().find_map(|line| line.strip_prefix("rchar: "));
+    count.and_then(|count| count.parse().ok()).expect("it is counted")
 }
 
 /// The most memory that it ever had resident.

@@ -83,16 +83,16 @@ fn a_run_that_ignores_term_has_the_time_that_it_would_have_here() {
 fn a_second_interrupt_leaves_the_run_and_tells_how_to_see_it() {
     let Some(machine) = Machine::new() else { return };
     let gate = Gate::new();
-    let steps = format!("ignore:INT say:up {gate} say:end exit:3");
-    let run = machine.run("--id far").puppet(&steps).up();
+    let steps = format!("trap:INT say:up {gate} say:end exit:3");
+    let mut run = machine.run("--id far").puppet(&steps).up();
     run.signal(Signal::SIGINT);
     // Two that come at once are one.
-    let_pass(100);
+    run.shows("INT");
     run.signal(Signal::SIGINT);
     let ran = run.finish().exited(130);
     ran.said_one_line("left the run far on me@box; runcast attach --host me@box far shows it");
     gate.open();
-    assert_eq!(machine.ask("attach", "far").run().exited(3).out(), "up\nend\n");
+    assert_eq!(machine.ask("attach", "far").run().exited(3).out(), "up\nINT\nend\n");
     machine.is_deserted();
 }
 
@@ -129,6 +129,7 @@ fn an_interrupt_while_it_connects_again_waits_for_the_run_and_a_second_one_leave
     let run = machine.run("--id far").puppet("say:up sleep").up();
     wait_until("another attempt", || machine.connections() > before + 1);
     run.signal(Signal::SIGINT);
+    // Nobody can tell when it was taken in, and two that come at once are one.
     let_pass(100);
     run.signal(Signal::SIGINT);
     run.finish().exited(130).said_one_line("left the run far");
