@@ -23,7 +23,7 @@
 //! |---|---|---|---|
 //! | main: the pump | the channel, its own timers | writing to stdout, stderr and files | signals, reaps |
 //! | a reader for each stream | read(2) | a free buffer: that is the backpressure | cuts lines |
-//! | supervisor | signals, the command's end, the next deadline | Ctrl-Z, while what was written before is shown (0.1 s) | writes output |
+//! | supervisor | signals, the command's end, the next deadline | a Ctrl-Z: what was written is shown before | writes output |
 //!
 //! Others are there only where an option asks for them. With `--pty` a typist waits on our standard input and on the
 //! command's terminal, and writes to that; nobody waits for it. With `--on-lag drop` a thread shows what the pump has

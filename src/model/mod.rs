@@ -1,5 +1,5 @@
-//! Plain data and pure functions: no input or output, no threads, no clock, no unsafe code. What is random, the name of a
-//! run, is drawn here all the same.
+//! Plain data and pure functions: no input or output, no threads, no clock, no unsafe code. Only
+//! the names of runs are drawn at random.
 
 pub mod chunk_line;
 pub mod course;

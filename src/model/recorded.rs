@@ -13,6 +13,7 @@ use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::model::chunk_line::plain_chunk;
 use crate::model::error::ErrorCode;
 use crate::model::event::{
     Base64, Dropped, ErrorFields, Event, Exited, Heartbeat, LossyText, RunResult, Seconds, Started,
@@ -77,6 +78,14 @@ struct Line<'a> {
 ///
 /// What is wrong with it, where it is no event.
 pub fn parse(line: &[u8]) -> Result<Recorded<'_>, String> {
+    match plain_chunk(line) {
+        Some(chunk) => Ok(Recorded::Chunk(chunk)),
+        None => parse_json(line),
+    }
+}
+
+/// The same of any line, however it is written.
+pub(crate) fn parse_json(line: &[u8]) -> Result<Recorded<'_>, String> {
     let op = from_json::<Line<'_>>(line).map_err(|_| "no event of a run".to_owned())?.op;
     Ok(match &*op {
         "chunk" => Recorded::Chunk(from_json::<ChunkLine<'_>>(line)?.read()?),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::player::Broken;
-use crate::model::chunk_line::chunk_seq;
+use crate::model::chunk_line::{chunk_seq, plain_chunk};
 use crate::model::error::{Error, ErrorCode, RunFault};
 use crate::model::event::{Event, Stream};
 use crate::model::json::is_json;
-use crate::model::recorded::{Recorded, parse};
+use crate::model::recorded::{Recorded, RecordedChunk, parse};
 use crate::remote::passing;
 use crate::remote::result_line::ResultLine;
 use crate::remote::session::{Conclusion, LAST_WORDS, Session};
@@ -31,12 +31,13 @@ impl Session<'_> {
 
     /// Takes one line from there. `false`: there is something missing before it.
     pub(super) fn take(&mut self, line: &[u8]) -> Result<bool, Broken> {
+        let plain = plain_chunk(line.trim_ascii_end());
         // What makes no sense was never written whole. It may be shown as it came, so that is looked at first.
-        if !is_json(line) {
+        if plain.is_none() && !is_json(line) {
             return Ok(true);
         }
         if let Some(seq) = chunk_seq(line) {
-            return self.take_chunk(seq, line);
+            return self.take_chunk(seq, plain, line);
         }
         if let Ok(told) = serde_json::from_slice::<Tell>(line) {
             self.be_told(told)?;
@@ -96,7 +97,12 @@ impl Session<'_> {
     }
 
     /// Takes a chunk, each once and in order. `false`: there is one missing, which something broke on the way.
-    fn take_chunk(&mut self, seq: u64, line: &[u8]) -> Result<bool, Broken> {
+    fn take_chunk(
+        &mut self,
+        seq: u64,
+        plain: Option<RecordedChunk<'_>>,
+        line: &[u8],
+    ) -> Result<bool, Broken> {
         if seq <= self.last_seq {
             return Ok(true);
         }
@@ -113,7 +119,9 @@ impl Session<'_> {
             return Ok(true);
         }
         self.last_shown = Instant::now();
-        let shown = match (self.player.show_as_written(line), parse(line.trim_ascii_end())) {
+        let recorded =
+            plain.map_or_else(|| parse(line.trim_ascii_end()), |it| Ok(Recorded::Chunk(it)));
+        let shown = match (self.player.show_as_written(line), recorded) {
             (Ok(is_shown), Ok(Recorded::Chunk(chunk))) => {
                 self.bytes[Stream::index(chunk.stream)] += chunk.bytes.len() as u64;
                 self.last_output = chunk.at;
