@@ -6,7 +6,7 @@
 #![no_main]
 
 use std::collections::HashSet;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ impl Place {
     fn new() -> Self {
         let place = tempfile::tempdir().expect("a temporary folder can be made");
         DirBuilder::new().mode(0o700).create(place.path().join("run")).expect("so can one in it");
+        // What tells it from a folder of somebody else's.
+        File::create_new(place.path().join("run/lock")).expect("it is our own");
         Self(place)
     }
 
