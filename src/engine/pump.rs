@@ -1,8 +1,7 @@
 //! The pump: takes what the readers and the supervisor send, counts, keeps, cuts lines, and shows it.
 //!
 //! It runs on the main thread, and is the only one that waits for the consumer (with `--on-lag drop` nobody of the run
-//! does). It decides nothing about the
-//! run: that it lost its consumer it tells the supervisor.
+//! does). It decides nothing about the run: that it lost its consumer it tells the supervisor.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -33,7 +33,7 @@ use crate::sys::descriptors::PipeGrowth;
 use crate::sys::interrupt;
 use crate::sys::shared_folder::are_one_file;
 use crate::sys::signals;
-use crate::sys::tree::Tree;
+use crate::sys::tree::{Tree, is_proc_ours};
 
 /// Runs a command and shows it, to the end, and returns how runcast is to end.
 ///
@@ -212,7 +212,7 @@ fn supervise(
     let (signals, to_reset) = signals::take(session).map_err(failed("signals"))?;
     interrupt::prepare().map_err(failed("signals"))?;
     let tree = Tree::prepare(session).map_err(failed("subreaper"))?;
-    if spec.limits.max_memory_bytes.is_some() && !tree.is_shown() {
+    if spec.limits.max_memory_bytes.is_some() && !is_proc_ours() {
         let source = io::Error::other("/proc does not show the processes of this pid namespace");
         return Err(Error::Limit { option: "--max-memory".to_owned(), source });
     }

@@ -25,13 +25,13 @@ pub fn beginning(stream: Stream) -> &'static [u8] {
 /// The number of the chunk that a line is; `None`: it is no chunk, or was written by somebody else.
 #[must_use]
 pub fn chunk_seq(line: &[u8]) -> Option<u64> {
-    seq_and_rest(line).map(|(seq, _)| seq)
+    head(line).map(|(_, seq, _)| seq)
 }
 
 /// The time of such a chunk.
 #[must_use]
 pub fn chunk_time(line: &[u8]) -> Option<Duration> {
-    let (_, rest) = seq_and_rest(line)?;
+    let (_, _, rest) = head(line)?;
     let number = rest.strip_prefix(br#","t":"#)?;
     let end = number.iter().position(|&byte| byte == b',')?;
     let seconds = std::str::from_utf8(&number[..end]).ok()?.parse().ok()?;
@@ -42,9 +42,10 @@ pub fn chunk_time(line: &[u8]) -> Option<Duration> {
 /// another, or none, or was written by somebody else.
 #[must_use]
 pub fn plain_chunk(line: &[u8]) -> Option<RecordedChunk<'_>> {
-    let begins = |&stream: &Stream| Some((stream, line.strip_prefix(beginning(stream))?));
-    let (stream, rest) = Stream::ALL.iter().find_map(begins)?;
-    let (seq, rest) = seq_and_rest(line).filter(|_| !rest.starts_with(b"0"))?;
+    let (stream, seq, rest) = head(line)?;
+    if line[beginning(stream).len()] == b'0' {
+        return None;
+    }
     let (at, rest) = plain_time(rest.strip_prefix(br#","t":"#)?)?;
     let rest = rest.strip_prefix(br#","content":""#)?;
     let (text, rest) = rest.split_at(memchr::memchr2(b'"', b'\\', rest)?);
@@ -80,13 +81,15 @@ pub fn is_seq(seq: u64) -> bool {
     (1..=MOST_COUNT).contains(&seq)
 }
 
-fn seq_and_rest(line: &[u8]) -> Option<(u64, &[u8])> {
-    let rest = Stream::ALL.iter().find_map(|&stream| line.strip_prefix(beginning(stream)))?;
+/// The stream and the number of a chunk, and what follows them in its line.
+fn head(line: &[u8]) -> Option<(Stream, u64, &[u8])> {
+    let begins = |&stream: &Stream| Some((stream, line.strip_prefix(beginning(stream))?));
+    let (stream, rest) = Stream::ALL.iter().find_map(begins)?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
     let seq = rest[..digits].iter().try_fold(0_u64, |number, digit| {
         number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     })?;
-    is_seq(seq).then_some((seq, &rest[digits..]))
+    is_seq(seq).then_some((stream, seq, &rest[digits..]))
 }
 
 #[cfg(test)]

@@ -106,8 +106,6 @@ pub struct Tree {
     inherited: HashSet<(i32, u64)>,
     /// A session that no process of the run can be in: our own, where the command made one for itself.
     foreign_session: Option<i32>,
-    /// Whether `/proc` shows the processes that we see, and not those of another pid namespace, or nothing.
-    is_shown: bool,
 }
 
 impl Tree {
@@ -121,22 +119,13 @@ impl Tree {
             Session::Shared => None,
             Session::Own | Session::OnPty => Some(nix::unistd::getsid(None)?.as_raw()),
         };
-        let me = nix::unistd::getpid().to_string();
-        let is_shown =
-            fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == me.as_str());
-        let mut tree = Self { inherited: HashSet::new(), foreign_session, is_shown };
+        let mut tree = Self { inherited: HashSet::new(), foreign_session };
         if any_child() {
             tree.inherited =
                 tree.walk().into_iter().map(|process| (process.pid, process.start)).collect();
         }
         nix::sys::prctl::set_child_subreaper(true)?;
         Ok(tree)
-    }
-
-    /// Whether there is anything to be told of processes; see `proc(5)` on its `mount`.
-    #[must_use]
-    pub fn is_shown(&self) -> bool {
-        self.is_shown
     }
 
     /// The living processes of the run.
@@ -175,7 +164,7 @@ impl Tree {
     fn walk(&self) -> Vec<Process> {
         let me = nix::unistd::getpid().as_raw();
         let mut found = Vec::new();
-        if !self.is_shown {
+        if !is_proc_ours() {
             return found;
         }
         let mut seen = HashSet::from([me]);
@@ -214,6 +203,13 @@ impl Tree {
         }
         anonymous + shared
     }
+}
+
+/// Whether `/proc` shows the processes that we see, and not those of another pid namespace, or nothing; `proc(5)`.
+#[must_use]
+pub fn is_proc_ours() -> bool {
+    let me = nix::unistd::getpid().to_string();
+    fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == me.as_str())
 }
 
 /// Whether this process has any child, ended or not.
